@@ -1,0 +1,163 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Broker is one broker behind one adapter.
+//
+// Place and Lookup never return an error: whatever happens on the wire is evidence
+// of something, if only of our not knowing. Both honour ctx at every step, and its
+// deadline covers the whole exchange. Both are safe for concurrent use.
+type Broker interface {
+	Capabilities() Capabilities
+
+	// Encode returns the bytes of the place request. They are stored with the
+	// purchase and sent unchanged in every replay, so equal input must give equal bytes.
+	Encode(key string, order Order) ([]byte, error)
+
+	// Place sends request once: nothing below it may send it a second time.
+	Place(ctx context.Context, request Request) Answer
+
+	// Lookup asks for the order that was placed under key.
+	Lookup(ctx context.Context, key string) Answer
+}
+
+// Capabilities is what an adapter declares of its broker. Replays and rejections
+// are only as safe as these promises.
+type Capabilities struct {
+	// Name is stored with each purchase: evidence from another broker counts for nothing.
+	Name string
+	// Idempotent: a second place under the same key buys nothing. False: never replayed.
+	Idempotent bool
+	// KeyRetention is how long the broker remembers a key, counted from the first call.
+	KeyRetention time.Duration
+	// Settle is how long an order may stay invisible to Lookup after it was placed.
+	Settle time.Duration
+	// Timeout is the deadline of one exchange, all of it.
+	Timeout time.Duration
+	// ProcessingInterval, where above zero, is how soon to look again while an order
+	// is merely being worked on; such passes use up age, not attempts.
+	ProcessingInterval time.Duration
+}
+
+// Request is a place call: the broker key and the bytes of [Broker.Encode].
+type Request struct {
+	Key  string
+	Body []byte
+}
+
+// Order is what is to be bought: Quantity and LimitPrice, or Notional.
+type Order struct {
+	Account    string
+	Symbol     string
+	Currency   string
+	Quantity   decimal.NullDecimal
+	LimitPrice decimal.NullDecimal
+	Notional   decimal.NullDecimal
+}
+
+// Evidence is what one answer proves by itself.
+type Evidence string
+
+const (
+	// Accepted: the broker names this key and says the purchase is done.
+	Accepted Evidence = "accepted"
+	// Rejected: the broker refused. On a first call that is final; on a replay it
+	// says nothing about the order that may already exist.
+	Rejected Evidence = "rejected"
+	// Processing: the broker has the order and has not finished with it.
+	Processing Evidence = "processing"
+	// Absent: the broker knows no order under this key. Only a lookup can say so.
+	Absent Evidence = "absent"
+	// Uncertain: nothing trustworthy came back; Answer.Reason says what did.
+	Uncertain Evidence = "uncertain"
+	// NotSent: no byte can have left (refused, no such host).
+	NotSent Evidence = "not_sent"
+)
+
+// Reason says why an answer proves nothing.
+type Reason string
+
+const (
+	Timeout             Reason = "timeout"
+	ConnectionFailed    Reason = "connection_failed"
+	ConnectionClosed    Reason = "connection_closed"
+	Broker5xx           Reason = "broker_5xx"
+	Broker4xx           Reason = "broker_4xx"
+	Redirect            Reason = "redirect"
+	UnreadableResponse  Reason = "unreadable_response"
+	UnconfirmedResponse Reason = "unconfirmed_response"
+	Mismatch            Reason = "mismatch"
+	DuplicateKey        Reason = "duplicate_key"
+	InProcessing        Reason = "processing"
+)
+
+// Answer is the evidence of one exchange.
+type Answer struct {
+	Evidence Evidence
+	// Reason is set where Evidence is Processing, Uncertain or NotSent.
+	Reason Reason
+	// Code is the broker's own code of a rejection, empty where it gave none.
+	Code string
+
+	// OrderID, Cost and FilledQuantity are the broker's, where it gave them. An
+	// absent FilledQuantity means the whole quantity, an absent Cost what was held.
+	OrderID        string
+	Cost           decimal.NullDecimal
+	FilledQuantity decimal.NullDecimal
+	// Echo is what the broker says was ordered; the purchase compares it.
+	Echo Echo
+
+	// Duplicate: the broker says this key was used before.
+	Duplicate bool
+	// AboutCaller: a rejection that speaks of us (credentials, rate, a conflict),
+	// not of the order. On a replay it never counts towards a rejection.
+	AboutCaller bool
+	// CredentialsRefused: the broker did not take our credentials.
+	CredentialsRefused bool
+	// Answered: a status line below 500 came back, so the broker is there.
+	Answered bool
+	// RetryAfter is the least wait the broker asked for, zero where it asked for none.
+	RetryAfter time.Duration
+
+	// StatusCode is zero where no status line was read.
+	StatusCode int
+	// Body is the answer's body as received, at most MaxBody bytes.
+	Body []byte
+	// Duration is the time the whole exchange took.
+	Duration time.Duration
+}
+
+// MaxBody is the most an adapter reads of an answer's body; a longer one is unreadable.
+const MaxBody = 1 << 20
+
+// Echo is the order as the broker repeats it. A nil Symbol or an invalid decimal
+// was not repeated and cannot disagree.
+type Echo struct {
+	Symbol     *string
+	Quantity   decimal.NullDecimal
+	LimitPrice decimal.NullDecimal
+	Notional   decimal.NullDecimal
+}
+
+// Contradicts tells whether e names another symbol, quantity, price or notional
+// than order, by value.
+func (e Echo) Contradicts(order Order) bool {
+	if e.Symbol != nil && *e.Symbol != order.Symbol {
+		return true
+	}
+	return differs(e.Quantity, order.Quantity) ||
+		differs(e.LimitPrice, order.LimitPrice) ||
+		differs(e.Notional, order.Notional)
+}
+
+func differs(echoed, ordered decimal.NullDecimal) bool {
+	if !echoed.Valid {
+		return false
+	}
+	return !ordered.Valid || !echoed.Decimal.Equal(ordered.Decimal)
+}

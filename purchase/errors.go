@@ -1,0 +1,55 @@
+package purchase
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrNotFound: there is no such purchase.
+	ErrNotFound = errors.New("purchase not found")
+	// ErrAccountNotFound: there is no such account.
+	ErrAccountNotFound = errors.New("account not found")
+	// ErrInsufficientFunds: the account has less available than the purchase reserves.
+	ErrInsufficientFunds = errors.New("insufficient funds")
+	// ErrCurrency: the account keeps another currency than the purchase names.
+	ErrCurrency = errors.New("currency is not the account's")
+	// ErrKeyReused: the idempotency key belongs to a purchase of another meaning.
+	ErrKeyReused = errors.New("idempotency key was used for another purchase")
+	// ErrAlreadySettled: the purchase is final already, with another outcome or not by
+	// an operator.
+	ErrAlreadySettled = errors.New("purchase is already settled")
+	// ErrNotResolvable: the first call is still under way.
+	ErrNotResolvable = errors.New("purchase is pending and cannot be resolved yet")
+	// ErrNotReconcilable: the purchase is neither UNKNOWN nor in MANUAL_REVIEW.
+	ErrNotReconcilable = errors.New("purchase cannot be reconciled")
+	// ErrOrderIDTaken: the broker's order id belongs to another purchase.
+	ErrOrderIDTaken = errors.New("broker order id belongs to another purchase")
+)
+
+// FieldError says that one field of a submission is at fault for a reason that only
+// the account tells, such as a notional with more decimals than its currency has.
+type FieldError struct {
+	Field   string
+	Message string
+}
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Message }
+
+// UnavailableError says that nothing was recorded and no call was made, and when to
+// try again.
+type UnavailableError struct {
+	Detail     string
+	RetryAfter time.Duration
+	Err        error
+}
+
+func (e *UnavailableError) Error() string {
+	if e.Err == nil {
+		return "unavailable: " + e.Detail
+	}
+	return fmt.Sprintf("unavailable: %s: %v", e.Detail, e.Err)
+}
+
+func (e *UnavailableError) Unwrap() error { return e.Err }

@@ -1,0 +1,99 @@
+package purchase
+
+// Status says where a purchase stands; its comment says who acts next. The same
+// table stands in the schema (CHECK) and in docs/states.md; a test holds the three
+// together.
+type Status string
+
+const (
+	// Pending: recorded, and its first call is under way. The call's own process acts
+	// next; past the grace, the sweep does.
+	Pending Status = "PENDING"
+	// Completed: bought. Final.
+	Completed Status = "COMPLETED"
+	// Rejected: not bought. Final.
+	Rejected Status = "REJECTED"
+	// Unknown: nobody may say yet. A worker acts next, at next_retry.
+	Unknown Status = "UNKNOWN"
+	// ManualReview: the workers have given up. An operator acts next.
+	ManualReview Status = "MANUAL_REVIEW"
+)
+
+// transitions is the whole diagram: what may follow what.
+var transitions = map[Status][]Status{
+	Pending:      {Completed, Rejected, Unknown},
+	Unknown:      {Completed, Rejected, ManualReview},
+	ManualReview: {Completed, Rejected, Unknown},
+	Completed:    {},
+	Rejected:     {},
+}
+
+// Statuses returns every status.
+func Statuses() []Status {
+	return []Status{Pending, Completed, Rejected, Unknown, ManualReview}
+}
+
+// Valid tells whether s is a status at all.
+func (s Status) Valid() bool {
+	_, ok := transitions[s]
+	return ok
+}
+
+// Final tells whether nothing may follow s.
+func (s Status) Final() bool {
+	return s == Completed || s == Rejected
+}
+
+// CanBecome tells whether next may follow s.
+func (s Status) CanBecome(next Status) bool {
+	for _, allowed := range transitions[s] {
+		if allowed == next {
+			return true
+		}
+	}
+	return false
+}
+
+// Outcome is what a client may conclude from a status.
+type Outcome string
+
+const (
+	OutcomeCompleted Outcome = "completed"
+	OutcomeRejected  Outcome = "rejected"
+	// OutcomePending: nobody may claim that the stock was bought, nor that it was not.
+	OutcomePending Outcome = "pending_reconciliation"
+)
+
+// Outcome returns what a client may conclude from s.
+func (s Status) Outcome() Outcome {
+	switch s {
+	case Completed:
+		return OutcomeCompleted
+	case Rejected:
+		return OutcomeRejected
+	default:
+		return OutcomePending
+	}
+}
+
+// Evidence says what ended a purchase.
+type Evidence string
+
+const (
+	ByReply    Evidence = "reply"
+	ByLookup   Evidence = "lookup"
+	ByReplay   Evidence = "replay"
+	ByOperator Evidence = "operator"
+)
+
+// The reasons that the domain itself gives; the others are broker.Reason and the
+// broker's own codes.
+const (
+	ReasonInterrupted        = "interrupted"
+	ReasonReconcileRequested = "reconcile_requested"
+	ReasonAttemptsExhausted  = "attempts_exhausted"
+	ReasonAgeExceeded        = "age_exceeded"
+	ReasonKeyExpired         = "key_expired"
+	ReasonOperator           = "operator"
+	ReasonBroker4xx          = "broker_4xx"
+)

@@ -1,0 +1,157 @@
+-- +goose Up
+
+-- One row a purchase, written twice in the plain case: recorded, settled. The row is
+-- the truth about the purchase, its money and its next check; River only carries.
+CREATE TABLE transaction_history (
+    id                    uuid        NOT NULL,
+    account_id            text        NOT NULL,
+    idempotency_key       text        NOT NULL,
+    -- Hash of the request's meaning: tells a repeat from another purchase.
+    fingerprint           bytea       NOT NULL,
+    status                text        NOT NULL DEFAULT 'PENDING',
+    -- Counts status changes; PENDING is 1.
+    version               integer     NOT NULL DEFAULT 1,
+    symbol                text        NOT NULL,
+    quantity              numeric,
+    limit_price           numeric,
+    notional              numeric,
+    currency              text        NOT NULL,
+    -- What is reserved while the purchase is not final.
+    hold                  numeric     NOT NULL,
+    cost                  numeric,
+    filled_quantity       numeric,
+    metadata              text        NOT NULL DEFAULT '{}',
+    reason                text,
+    evidence              text,
+
+    -- The broker that was asked, the key and the very bytes of every attempt.
+    broker                text        NOT NULL,
+    broker_key            text        NOT NULL,
+    broker_request        bytea       NOT NULL,
+    request_hash          bytea       NOT NULL,
+    broker_order_id       text,
+    -- What the place call, or the attempt that ended the purchase, answered. The body
+    -- is text, not json: it holds whatever the broker sent.
+    broker_status_code    integer,
+    broker_body           text,
+    broker_body_truncated boolean     NOT NULL DEFAULT false,
+    -- The place call itself; lookups and replays stand in broker_attempt.
+    place_result          text,
+    place_reason          text,
+    place_status_code     integer,
+    place_duration_ms     bigint,
+    -- When the last place or replay was sent: "not found" is believed a settle time later.
+    sent_at               timestamptz NOT NULL DEFAULT now(),
+    -- The code of a replay's refusal that waits for a lookup to confirm it.
+    replay_code           text,
+
+    attempts              integer     NOT NULL DEFAULT 0,
+    next_retry            timestamptz,
+    unknown_since         timestamptz,
+    -- The fence: a pass may write only while claim is the number it was given.
+    claim                 bigint      NOT NULL DEFAULT 0,
+    leased_until          timestamptz,
+
+    created_at            timestamptz NOT NULL DEFAULT now(),
+    updated_at            timestamptz NOT NULL DEFAULT now(),
+    settled_at            timestamptz,
+
+    CONSTRAINT transaction_history_pkey PRIMARY KEY (id),
+    CONSTRAINT transaction_history_account_fkey FOREIGN KEY (account_id) REFERENCES account (id),
+    -- Idempotency: one purchase a key and account.
+    CONSTRAINT transaction_history_idempotency_key UNIQUE (account_id, idempotency_key),
+    CONSTRAINT transaction_history_status_check
+        CHECK (status IN ('PENDING', 'COMPLETED', 'REJECTED', 'UNKNOWN', 'MANUAL_REVIEW')),
+    CONSTRAINT transaction_history_version_check
+        CHECK (version >= 1 AND (version = 1) = (status = 'PENDING')),
+    CONSTRAINT transaction_history_next_retry_check
+        CHECK ((next_retry IS NOT NULL) = (status = 'UNKNOWN')),
+    CONSTRAINT transaction_history_final_check
+        CHECK ((settled_at IS NOT NULL) = (status IN ('COMPLETED', 'REJECTED'))
+           AND (evidence IS NOT NULL) = (status IN ('COMPLETED', 'REJECTED'))),
+    CONSTRAINT transaction_history_cost_check
+        CHECK ((cost IS NOT NULL) = (status = 'COMPLETED') AND cost >= 0),
+    CONSTRAINT transaction_history_reason_check
+        CHECK ((reason IS NULL) = (status IN ('PENDING', 'COMPLETED'))),
+    CONSTRAINT transaction_history_evidence_check
+        CHECK (evidence IN ('reply', 'lookup', 'replay', 'operator')),
+    CONSTRAINT transaction_history_order_check
+        CHECK ((notional IS NULL) = (quantity IS NOT NULL) AND (quantity IS NULL) = (limit_price IS NULL)
+           AND quantity > 0 AND limit_price > 0 AND notional > 0),
+    CONSTRAINT transaction_history_hold_check CHECK (hold > 0),
+    CONSTRAINT transaction_history_attempts_check CHECK (attempts >= 0)
+) WITH (fillfactor = 80);
+
+-- One broker order belongs to one purchase.
+CREATE UNIQUE INDEX transaction_history_broker_order_id_idx
+    ON transaction_history (broker, broker_order_id) WHERE broker_order_id IS NOT NULL;
+
+-- The sweep (what is overdue), the gauge of the oldest due retry, audit.
+CREATE INDEX transaction_history_unknown_retry_idx
+    ON transaction_history (next_retry) WHERE status = 'UNKNOWN';
+
+-- The sweep of stale PENDING, the counts of what is open, lists of what is open. Ids
+-- are UUIDv7, so their order is the order of birth.
+CREATE INDEX transaction_history_open_idx
+    ON transaction_history (status, id) WHERE status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW');
+
+-- Lists of one account, newest first.
+CREATE INDEX transaction_history_account_idx
+    ON transaction_history (account_id, id);
+
+-- Every lookup and replay, and a first call's answer that came too late. A replay is
+-- written before it is sent, so result and duration_ms may stay empty for ever.
+CREATE TABLE broker_attempt (
+    id             bigint GENERATED ALWAYS AS IDENTITY,
+    transaction_id uuid        NOT NULL,
+    call           text        NOT NULL,
+    broker_key     text        NOT NULL,
+    -- NULL for a lookup, which sends no order.
+    request_hash   bytea,
+    claim          bigint      NOT NULL DEFAULT 0,
+    started_at     timestamptz NOT NULL DEFAULT now(),
+    duration_ms    bigint,
+    result         text,
+    reason         text,
+    status_code    integer,
+    answer         text,
+    CONSTRAINT broker_attempt_pkey PRIMARY KEY (id),
+    CONSTRAINT broker_attempt_transaction_fkey FOREIGN KEY (transaction_id) REFERENCES transaction_history (id),
+    CONSTRAINT broker_attempt_call_check CHECK (call IN ('place', 'lookup', 'replay')),
+    CONSTRAINT broker_attempt_result_check
+        CHECK (result IN ('accepted', 'rejected', 'processing', 'absent', 'uncertain', 'not_sent')),
+    CONSTRAINT broker_attempt_hash_check CHECK ((request_hash IS NULL) = (call = 'lookup'))
+);
+
+-- A purchase's history.
+CREATE INDEX broker_attempt_transaction_idx ON broker_attempt (transaction_id, id);
+
+-- Status changes beyond the plain ones (PENDING to COMPLETED or REJECTED by the first
+-- call), which the purchase's own row tells. Kept as long as the purchase: the event
+-- log is not.
+CREATE TABLE purchase_transition (
+    transaction_id uuid        NOT NULL,
+    version        integer     NOT NULL,
+    status         text        NOT NULL,
+    reason         text,
+    actor          text        NOT NULL,
+    at             timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT purchase_transition_pkey PRIMARY KEY (transaction_id, version),
+    CONSTRAINT purchase_transition_transaction_fkey FOREIGN KEY (transaction_id) REFERENCES transaction_history (id)
+);
+
+-- Remarks in a purchase's history: an operator's words, a cost above what was held,
+-- an answer that contradicts a final status.
+CREATE TABLE purchase_note (
+    id             bigint GENERATED ALWAYS AS IDENTITY,
+    transaction_id uuid        NOT NULL,
+    code           text        NOT NULL,
+    detail         text        NOT NULL,
+    actor          text        NOT NULL,
+    at             timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT purchase_note_pkey PRIMARY KEY (id),
+    CONSTRAINT purchase_note_transaction_fkey FOREIGN KEY (transaction_id) REFERENCES transaction_history (id)
+);
+
+-- A purchase's history.
+CREATE INDEX purchase_note_transaction_idx ON purchase_note (transaction_id, id);

@@ -1,0 +1,138 @@
+-- name: MovePurchases :many
+-- The one door: the only statement that writes a status. Each row of input names the
+-- status and version it expects to find; what it finds otherwise it leaves alone, and
+-- does not return. With the status go the money, the event, the history and, into
+-- MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
+WITH input AS (
+    SELECT unnest(@ids::uuid[])                   AS id,
+           unnest(@from_statuses::text[])         AS from_status,
+           unnest(@versions::integer[])           AS version,
+           -- The claim of the pass that moves it; 0 for everyone else.
+           unnest(@claims::bigint[])              AS claim,
+           unnest(@statuses::text[])              AS status,
+           unnest(@reasons::text[])               AS reason,
+           unnest(@evidences::text[])             AS evidence,
+           unnest(@actors::text[])                AS actor,
+           unnest(@costs::text[])                 AS cost,
+           unnest(@filled_quantities::text[])     AS filled_quantity,
+           unnest(@order_ids::text[])             AS order_id,
+           -- Seconds until the next pass, for UNKNOWN.
+           unnest(@waits::double precision[])     AS wait,
+           -- Passes to add to attempts; -1 starts again at 0.
+           unnest(@passes::integer[])             AS passes,
+           unnest(@note_codes::text[])            AS note_code,
+           unnest(@note_details::text[])          AS note_detail,
+           -- The exchange that gave the evidence; call is empty where there was none.
+           unnest(@calls::text[])                 AS call,
+           unnest(@attempt_ids::bigint[])         AS attempt_id,
+           unnest(@request_hashes::bytea[])       AS request_hash,
+           unnest(@results::text[])               AS result,
+           unnest(@result_reasons::text[])        AS result_reason,
+           unnest(@status_codes::integer[])       AS status_code,
+           unnest(@bodies::text[])                AS body,
+           unnest(@truncated::boolean[])          AS truncated,
+           unnest(@durations::bigint[])           AS duration_ms
+), moved AS (
+    UPDATE transaction_history h
+    SET status                = i.status,
+        version               = h.version + 1,
+        reason                = NULLIF(i.reason, ''),
+        evidence              = NULLIF(i.evidence, ''),
+        cost                  = CASE WHEN i.status = 'COMPLETED' THEN COALESCE(NULLIF(i.cost, '')::numeric, h.hold) END,
+        filled_quantity       = CASE WHEN i.status = 'COMPLETED'
+                                     THEN COALESCE(NULLIF(i.filled_quantity, '')::numeric, h.quantity) END,
+        broker_order_id       = COALESCE(NULLIF(i.order_id, ''), h.broker_order_id),
+        broker_status_code    = CASE WHEN i.status_code > 0 THEN i.status_code ELSE h.broker_status_code END,
+        broker_body           = CASE WHEN i.status_code > 0 THEN i.body ELSE h.broker_body END,
+        broker_body_truncated = CASE WHEN i.status_code > 0 THEN i.truncated ELSE h.broker_body_truncated END,
+        place_result          = CASE WHEN i.call = 'place' THEN i.result ELSE h.place_result END,
+        place_reason          = CASE WHEN i.call = 'place' THEN NULLIF(i.result_reason, '') ELSE h.place_reason END,
+        place_status_code     = CASE WHEN i.call = 'place' THEN NULLIF(i.status_code, 0) ELSE h.place_status_code END,
+        place_duration_ms     = CASE WHEN i.call = 'place' THEN i.duration_ms ELSE h.place_duration_ms END,
+        attempts              = CASE WHEN i.passes < 0 THEN 0 ELSE h.attempts + i.passes END,
+        next_retry            = CASE WHEN i.status = 'UNKNOWN' THEN now() + make_interval(secs => i.wait) END,
+        unknown_since         = CASE WHEN i.status = 'UNKNOWN' THEN now() ELSE h.unknown_since END,
+        leased_until          = NULL,
+        updated_at            = now(),
+        settled_at            = CASE WHEN i.status IN ('COMPLETED', 'REJECTED') THEN now() END
+    FROM input i
+    WHERE h.id = i.id
+      AND h.status = i.from_status
+      AND h.version = i.version
+      AND (i.claim = 0 OR h.claim = i.claim)
+    RETURNING h.*
+), settled AS (
+    SELECT account_id,
+           sum(hold)                                    AS hold,
+           sum(COALESCE(cost, 0))                       AS cost,
+           sum(GREATEST(COALESCE(cost, 0) - hold, 0))   AS overrun
+    FROM moved
+    WHERE status IN ('COMPLETED', 'REJECTED')
+    GROUP BY account_id
+), locked AS (
+    -- In order, so that two batches never wait for each other in a circle.
+    SELECT a.id FROM account a
+    WHERE a.id IN (SELECT s.account_id FROM settled s)
+    ORDER BY a.id
+    FOR NO KEY UPDATE
+), money AS (
+    UPDATE account a
+    SET available = a.available + s.hold - s.cost,
+        reserved  = a.reserved - s.hold,
+        spent     = a.spent + s.cost,
+        overrun   = a.overrun + s.overrun
+    FROM settled s
+    JOIN locked l ON l.id = s.account_id
+    WHERE a.id = s.account_id
+), event AS (
+    INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
+    SELECT m.id, m.account_id, m.version, m.status, i.from_status, m.reason
+    FROM moved m
+    JOIN input i ON i.id = m.id
+), transition AS (
+    INSERT INTO purchase_transition (transaction_id, version, status, reason, actor)
+    SELECT m.id, m.version, m.status, m.reason, i.actor
+    FROM moved m
+    JOIN input i ON i.id = m.id
+    WHERE m.version > 2 OR m.evidence IS DISTINCT FROM 'reply'
+), attempt AS (
+    INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
+                                result, reason, status_code, answer)
+    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), i.claim,
+           now() - make_interval(secs => i.duration_ms * 0.001), i.duration_ms,
+           i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
+    FROM input i
+    JOIN transaction_history h ON h.id = i.id
+    -- A replay stands there already, and the purchase's own row tells of its place,
+    -- unless that came too late.
+    WHERE i.call = 'lookup'
+       OR (i.call = 'place' AND NOT EXISTS (SELECT 1 FROM moved m WHERE m.id = i.id))
+), answered AS (
+    UPDATE broker_attempt b
+    SET duration_ms = i.duration_ms,
+        result      = i.result,
+        reason      = NULLIF(i.result_reason, ''),
+        status_code = NULLIF(i.status_code, 0),
+        answer      = i.body
+    FROM input i
+    WHERE i.call = 'replay' AND b.id = i.attempt_id
+), note AS (
+    INSERT INTO purchase_note (transaction_id, code, detail, actor)
+    SELECT m.id, i.note_code, i.note_detail, i.actor
+    FROM moved m
+    JOIN input i ON i.id = m.id
+    WHERE i.note_code <> ''
+    UNION ALL
+    SELECT m.id, 'cost_above_reserved', 'cost ' || m.cost || ', reserved ' || m.hold, i.actor
+    FROM moved m
+    JOIN input i ON i.id = m.id
+    WHERE m.cost > m.hold
+), alarm AS (
+    INSERT INTO alert (id, type, transaction_id, version, data)
+    SELECT gen_random_uuid(), 'purchase.manual_review', m.id, m.version,
+           json_build_object('purchase_id', m.id, 'account_id', m.account_id, 'reason', m.reason,
+                             'reserved', m.hold::text, 'currency', m.currency, 'attempts', m.attempts)::text
+    FROM moved m
+    WHERE m.status = 'MANUAL_REVIEW'
+)
+SELECT * FROM moved;

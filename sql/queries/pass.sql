@@ -1,0 +1,99 @@
+-- name: ClaimPass :one
+-- Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
+-- and only the holder of the new claim may write. next_retry moves to the lease's end,
+-- so a pass whose process dies is due again then.
+UPDATE transaction_history
+SET claim        = claim + 1,
+    leased_until = now() + make_interval(secs => @lease::double precision),
+    next_retry   = now() + make_interval(secs => @lease::double precision)
+WHERE id = @id
+  AND status = 'UNKNOWN'
+  AND next_retry <= now()
+  AND (leased_until IS NULL OR leased_until <= now())
+RETURNING *;
+
+-- name: PassTimes :one
+-- The ages, in seconds by the database's clock, that a pass decides by, and the wait
+-- until it may be claimed (zero or less: now).
+SELECT EXTRACT(EPOCH FROM now() - unknown_since)::double precision                          AS unknown_age,
+       EXTRACT(EPOCH FROM now() - sent_at)::double precision                                AS sent_age,
+       EXTRACT(EPOCH FROM now() - created_at)::double precision                             AS created_age,
+       EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now())::double precision     AS due_in
+FROM transaction_history
+WHERE id = $1;
+
+-- name: IntendReplay :one
+-- Writes down, before it is sent, that a replay will be; returns no row where the claim
+-- was lost or the key's life is over.
+WITH intended AS (
+    UPDATE transaction_history h
+    SET sent_at     = now(),
+        replay_code = NULL
+    WHERE h.id = @id
+      AND h.status = 'UNKNOWN'
+      AND h.claim = @claim
+      AND h.leased_until > now()
+      AND now() < h.created_at + make_interval(secs => @key_life::double precision)
+    RETURNING h.id, h.broker_key, h.claim
+)
+INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)
+SELECT id, 'replay', broker_key, @request_hash, claim FROM intended
+RETURNING id;
+
+-- name: DeferPass :one
+-- Ends a pass that settled nothing. Returns no row where the claim was lost. The
+-- exchange is kept in any case.
+WITH deferred AS (
+    UPDATE transaction_history h
+    SET attempts     = h.attempts + @passes::integer,
+        next_retry   = now() + make_interval(secs => @wait::double precision),
+        leased_until = NULL,
+        reason       = COALESCE(sqlc.narg(reason), h.reason),
+        replay_code  = COALESCE(sqlc.narg(replay_code), h.replay_code),
+        updated_at   = now()
+    WHERE h.id = @id AND h.status = 'UNKNOWN' AND h.claim = @claim
+    RETURNING h.*
+), answered AS (
+    UPDATE broker_attempt b
+    SET duration_ms = @duration_ms::bigint,
+        result      = @result::text,
+        reason      = NULLIF(@result_reason::text, ''),
+        status_code = NULLIF(@status_code::integer, 0),
+        answer      = @answer::text
+    WHERE b.id = @attempt_id::bigint
+), attempt AS (
+    INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
+                                result, reason, status_code, answer)
+    SELECT h.id, 'lookup', h.broker_key, @claim,
+           now() - make_interval(secs => @duration_ms::bigint * 0.001), @duration_ms::bigint,
+           @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text
+    FROM transaction_history h
+    WHERE h.id = @id AND @attempt_id::bigint = 0
+)
+SELECT * FROM deferred;
+
+-- name: InsertLookup :exec
+-- A lookup that did not end its pass: a replay follows.
+INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
+                            result, reason, status_code, answer)
+SELECT h.id, 'lookup', h.broker_key, @claim,
+       now() - make_interval(secs => @duration_ms::bigint * 0.001), @duration_ms::bigint,
+       @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text
+FROM transaction_history h
+WHERE h.id = @id;
+
+-- name: ReleaseClaim :exec
+-- Gives a claim back unused: the pass is due again after the wait and did not count.
+UPDATE transaction_history
+SET next_retry   = now() + make_interval(secs => @wait::double precision),
+    leased_until = NULL
+WHERE id = @id AND status = 'UNKNOWN' AND claim = @claim;
+
+-- name: DueNow :one
+-- An operator's word on UNKNOWN: the next pass is due at once. A pass under way keeps
+-- its lease.
+UPDATE transaction_history
+SET next_retry = now(),
+    updated_at = now()
+WHERE id = $1 AND status = 'UNKNOWN'
+RETURNING *;

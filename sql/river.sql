@@ -1,0 +1,10 @@
+-- What the queries use of River's job table, for sqlc alone: River's own migrations
+-- make the table.
+CREATE TABLE river_job (
+    id           bigint      NOT NULL PRIMARY KEY,
+    kind         text        NOT NULL,
+    state        text        NOT NULL,
+    args         jsonb       NOT NULL,
+    attempted_at timestamptz,
+    scheduled_at timestamptz NOT NULL
+);
