@@ -18,7 +18,7 @@ WITH input AS (
     SELECT unnest($1::uuid[])                   AS id,
            unnest($2::text[])         AS from_status,
            unnest($3::integer[])           AS version,
-           -- The claim of the pass that moves it; 0 for everyone else.
+           -- The claim it must still have; -1 where that does not matter.
            unnest($4::bigint[])              AS claim,
            unnest($5::text[])              AS status,
            unnest($6::text[])               AS reason,
@@ -29,20 +29,22 @@ WITH input AS (
            unnest($11::text[])             AS order_id,
            -- Seconds until the next pass, for UNKNOWN.
            unnest($12::double precision[])     AS wait,
+           -- The alert that an entry into MANUAL_REVIEW writes.
+           unnest($13::uuid[])             AS alert_id,
            -- Passes to add to attempts; -1 starts again at 0.
-           unnest($13::integer[])             AS passes,
-           unnest($14::text[])            AS note_code,
-           unnest($15::text[])          AS note_detail,
+           unnest($14::integer[])             AS passes,
+           unnest($15::text[])            AS note_code,
+           unnest($16::text[])          AS note_detail,
            -- The exchange that gave the evidence; call is empty where there was none.
-           unnest($16::text[])                 AS call,
-           unnest($17::bigint[])         AS attempt_id,
-           unnest($18::bytea[])       AS request_hash,
-           unnest($19::text[])               AS result,
-           unnest($20::text[])        AS result_reason,
-           unnest($21::integer[])       AS status_code,
-           unnest($22::text[])                AS body,
-           unnest($23::boolean[])          AS truncated,
-           unnest($24::bigint[])           AS duration_ms
+           unnest($17::text[])                 AS call,
+           unnest($18::bigint[])         AS attempt_id,
+           unnest($19::bytea[])       AS request_hash,
+           unnest($20::text[])               AS result,
+           unnest($21::text[])        AS result_reason,
+           unnest($22::integer[])       AS status_code,
+           unnest($23::text[])                AS body,
+           unnest($24::boolean[])          AS truncated,
+           unnest($25::bigint[])           AS duration_ms
 ), moved AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -70,7 +72,7 @@ WITH input AS (
     WHERE h.id = i.id
       AND h.status = i.from_status
       AND h.version = i.version
-      AND (i.claim = 0 OR h.claim = i.claim)
+      AND (i.claim < 0 OR h.claim = i.claim)
     RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id,
@@ -109,7 +111,7 @@ WITH input AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), i.claim,
+    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
            now() - make_interval(secs => i.duration_ms * 0.001), i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
@@ -140,10 +142,11 @@ WITH input AS (
     WHERE m.cost > m.hold
 ), alarm AS (
     INSERT INTO alert (id, type, transaction_id, version, data)
-    SELECT gen_random_uuid(), 'purchase.manual_review', m.id, m.version,
+    SELECT i.alert_id, 'purchase.manual_review', m.id, m.version,
            json_build_object('purchase_id', m.id, 'account_id', m.account_id, 'reason', m.reason,
                              'reserved', m.hold::text, 'currency', m.currency, 'attempts', m.attempts)::text
     FROM moved m
+    JOIN input i ON i.id = m.id
     WHERE m.status = 'MANUAL_REVIEW'
 )
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM moved
@@ -162,6 +165,7 @@ type MovePurchasesParams struct {
 	FilledQuantities []string
 	OrderIds         []string
 	Waits            []float64
+	AlertIds         []uuid.UUID
 	Passes           []int32
 	NoteCodes        []string
 	NoteDetails      []string
@@ -236,6 +240,7 @@ func (q *Queries) MovePurchases(ctx context.Context, arg MovePurchasesParams) ([
 		arg.FilledQuantities,
 		arg.OrderIds,
 		arg.Waits,
+		arg.AlertIds,
 		arg.Passes,
 		arg.NoteCodes,
 		arg.NoteDetails,

@@ -73,6 +73,7 @@ type Deposit struct {
 type OperatorSession struct {
 	Hash      []byte
 	KeyID     string
+	KeyHash   []byte
 	CreatedAt time.Time
 	ExpiresAt time.Time
 }
@@ -145,11 +146,12 @@ type RiverJob struct {
 }
 
 type StreamTicket struct {
-	Hash      []byte
-	KeyID     string
-	Scope     string
-	AccountID *string
-	ExpiresAt time.Time
+	Hash               []byte
+	KeyID              string
+	Scope              string
+	AccountID          *string
+	PrincipalExpiresAt *time.Time
+	ExpiresAt          time.Time
 }
 
 type Switch struct {

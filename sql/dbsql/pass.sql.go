@@ -19,6 +19,7 @@ SET claim        = claim + 1,
     leased_until = now() + make_interval(secs => $1::double precision),
     next_retry   = now() + make_interval(secs => $1::double precision)
 WHERE id = $2
+  AND broker = $3
   AND status = 'UNKNOWN'
   AND next_retry <= now()
   AND (leased_until IS NULL OR leased_until <= now())
@@ -28,8 +29,8 @@ RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol,
 // Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
 // and only the holder of the new claim may write. next_retry moves to the lease's end,
 // so a pass whose process dies is due again then.
-func (q *Queries) ClaimPass(ctx context.Context, lease float64, iD uuid.UUID) (TransactionHistory, error) {
-	row := q.db.QueryRow(ctx, claimPass, lease, iD)
+func (q *Queries) ClaimPass(ctx context.Context, lease float64, iD uuid.UUID, broker string) (TransactionHistory, error) {
+	row := q.db.QueryRow(ctx, claimPass, lease, iD, broker)
 	var i TransactionHistory
 	err := row.Scan(
 		&i.ID,
@@ -359,10 +360,11 @@ func (q *Queries) IntendReplay(ctx context.Context, arg IntendReplayParams) (int
 }
 
 const passTimes = `-- name: PassTimes :one
-SELECT EXTRACT(EPOCH FROM now() - unknown_since)::double precision                          AS unknown_age,
-       EXTRACT(EPOCH FROM now() - sent_at)::double precision                                AS sent_age,
-       EXTRACT(EPOCH FROM now() - created_at)::double precision                             AS created_age,
-       EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now())::double precision     AS due_in
+SELECT EXTRACT(EPOCH FROM now() - COALESCE(unknown_since, now()))::double precision AS unknown_age,
+       EXTRACT(EPOCH FROM now() - sent_at)::double precision    AS sent_age,
+       EXTRACT(EPOCH FROM now() - created_at)::double precision AS created_age,
+       COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
+       status, broker
 FROM transaction_history
 WHERE id = $1
 `
@@ -372,10 +374,12 @@ type PassTimesRow struct {
 	SentAge    float64
 	CreatedAge float64
 	DueIn      float64
+	Status     string
+	Broker     string
 }
 
 // The ages, in seconds by the database's clock, that a pass decides by, and the wait
-// until it may be claimed (zero or less: now).
+// until the purchase may be claimed (zero or less: now).
 func (q *Queries) PassTimes(ctx context.Context, id uuid.UUID) (PassTimesRow, error) {
 	row := q.db.QueryRow(ctx, passTimes, id)
 	var i PassTimesRow
@@ -384,6 +388,8 @@ func (q *Queries) PassTimes(ctx context.Context, id uuid.UUID) (PassTimesRow, er
 		&i.SentAge,
 		&i.CreatedAge,
 		&i.DueIn,
+		&i.Status,
+		&i.Broker,
 	)
 	return i, err
 }

@@ -62,14 +62,18 @@ CREATE TABLE stream_ticket (
     key_id     text        NOT NULL,
     scope      text        NOT NULL,
     account_id text,
+    -- When the credential itself ends, where it does (a token of an identity provider).
+    principal_expires_at timestamptz,
     expires_at timestamptz NOT NULL,
     CONSTRAINT stream_ticket_pkey PRIMARY KEY (hash)
 );
 
--- Operator sessions of the console and River UI.
+-- Operator sessions of the console and River UI. A session dies with its key; key_hash
+-- tells that the key given by the environment is no longer the one it was made with.
 CREATE TABLE operator_session (
     hash       bytea       NOT NULL,
     key_id     text        NOT NULL,
+    key_hash   bytea       NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
     CONSTRAINT operator_session_pkey PRIMARY KEY (hash)

@@ -7,7 +7,7 @@ WITH input AS (
     SELECT unnest(@ids::uuid[])                   AS id,
            unnest(@from_statuses::text[])         AS from_status,
            unnest(@versions::integer[])           AS version,
-           -- The claim of the pass that moves it; 0 for everyone else.
+           -- The claim it must still have; -1 where that does not matter.
            unnest(@claims::bigint[])              AS claim,
            unnest(@statuses::text[])              AS status,
            unnest(@reasons::text[])               AS reason,
@@ -18,6 +18,8 @@ WITH input AS (
            unnest(@order_ids::text[])             AS order_id,
            -- Seconds until the next pass, for UNKNOWN.
            unnest(@waits::double precision[])     AS wait,
+           -- The alert that an entry into MANUAL_REVIEW writes.
+           unnest(@alert_ids::uuid[])             AS alert_id,
            -- Passes to add to attempts; -1 starts again at 0.
            unnest(@passes::integer[])             AS passes,
            unnest(@note_codes::text[])            AS note_code,
@@ -59,7 +61,7 @@ WITH input AS (
     WHERE h.id = i.id
       AND h.status = i.from_status
       AND h.version = i.version
-      AND (i.claim = 0 OR h.claim = i.claim)
+      AND (i.claim < 0 OR h.claim = i.claim)
     RETURNING h.*
 ), settled AS (
     SELECT account_id,
@@ -98,7 +100,7 @@ WITH input AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), i.claim,
+    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
            now() - make_interval(secs => i.duration_ms * 0.001), i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
@@ -129,10 +131,11 @@ WITH input AS (
     WHERE m.cost > m.hold
 ), alarm AS (
     INSERT INTO alert (id, type, transaction_id, version, data)
-    SELECT gen_random_uuid(), 'purchase.manual_review', m.id, m.version,
+    SELECT i.alert_id, 'purchase.manual_review', m.id, m.version,
            json_build_object('purchase_id', m.id, 'account_id', m.account_id, 'reason', m.reason,
                              'reserved', m.hold::text, 'currency', m.currency, 'attempts', m.attempts)::text
     FROM moved m
+    JOIN input i ON i.id = m.id
     WHERE m.status = 'MANUAL_REVIEW'
 )
 SELECT * FROM moved;

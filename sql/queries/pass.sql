@@ -7,6 +7,7 @@ SET claim        = claim + 1,
     leased_until = now() + make_interval(secs => @lease::double precision),
     next_retry   = now() + make_interval(secs => @lease::double precision)
 WHERE id = @id
+  AND broker = @broker
   AND status = 'UNKNOWN'
   AND next_retry <= now()
   AND (leased_until IS NULL OR leased_until <= now())
@@ -14,11 +15,12 @@ RETURNING *;
 
 -- name: PassTimes :one
 -- The ages, in seconds by the database's clock, that a pass decides by, and the wait
--- until it may be claimed (zero or less: now).
-SELECT EXTRACT(EPOCH FROM now() - unknown_since)::double precision                          AS unknown_age,
-       EXTRACT(EPOCH FROM now() - sent_at)::double precision                                AS sent_age,
-       EXTRACT(EPOCH FROM now() - created_at)::double precision                             AS created_age,
-       EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now())::double precision     AS due_in
+-- until the purchase may be claimed (zero or less: now).
+SELECT EXTRACT(EPOCH FROM now() - COALESCE(unknown_since, now()))::double precision AS unknown_age,
+       EXTRACT(EPOCH FROM now() - sent_at)::double precision    AS sent_age,
+       EXTRACT(EPOCH FROM now() - created_at)::double precision AS created_age,
+       COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
+       status, broker
 FROM transaction_history
 WHERE id = $1;
 

@@ -1,0 +1,182 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/shopspring/decimal"
+
+	"holdfast/internal/exact"
+	"holdfast/sql/dbsql"
+)
+
+var (
+	// ErrNotFound: there is no such account.
+	ErrNotFound = errors.New("account not found")
+	// ErrExists: the id belongs to an account already.
+	ErrExists = errors.New("account exists")
+	// ErrID: the id is not of the form [A-Za-z0-9][A-Za-z0-9._-]{0,63}.
+	ErrID = errors.New("account id must be 1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or digit")
+	// ErrCurrency: ISO 4217 knows no such currency.
+	ErrCurrency = errors.New("currency is not an ISO 4217 code")
+	// ErrAmount: an amount is negative, zero where it must not be, or has more
+	// decimals than its currency.
+	ErrAmount = errors.New("amount does not fit the currency")
+	// ErrKeyReused: the idempotency key belongs to another deposit.
+	ErrKeyReused = errors.New("idempotency key was used for another deposit")
+)
+
+// Account is one balance. Always Deposited = Available + Reserved + Spent. Available
+// is below zero only by what settled costs exceeded their holds.
+type Account struct {
+	ID        string
+	Currency  string
+	Available decimal.Decimal
+	Reserved  decimal.Decimal
+	Spent     decimal.Decimal
+	Deposited decimal.Decimal
+}
+
+// Store reads and writes accounts. It is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+	// An account's currency never changes, so what was read once is right for ever.
+	currencies sync.Map
+}
+
+// New returns the accounts of a database.
+func New(pool *pgxpool.Pool) *Store {
+	return &Store{pool: pool}
+}
+
+// CreateParams describes a new account; Available may be zero.
+type CreateParams struct {
+	ID        string
+	Currency  string
+	Available decimal.Decimal
+	// Actor is who creates it, such as "operator:KEY-ID".
+	Actor string
+}
+
+var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// ValidID tells whether id has an account id's form.
+func ValidID(id string) bool { return idForm.MatchString(id) }
+
+// Create makes an account; its opening balance is its first deposit.
+func (s *Store) Create(ctx context.Context, p CreateParams) (Account, error) {
+	if !ValidID(p.ID) {
+		return Account{}, ErrID
+	}
+	if _, known := exact.CurrencyDecimals(p.Currency); !known {
+		return Account{}, ErrCurrency
+	}
+	if p.Available.IsNegative() || !fits(p.Available, p.Currency) {
+		return Account{}, ErrAmount
+	}
+	row, err := dbsql.New(s.pool).CreateAccount(ctx, dbsql.CreateAccountParams{
+		ID: p.ID, Currency: p.Currency, Available: p.Available, DepositID: newID(), Actor: p.Actor,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Account{}, ErrExists
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("create account: %w", err)
+	}
+	return fromRow(dbsql.Account(row)), nil
+}
+
+// Get returns an account.
+func (s *Store) Get(ctx context.Context, id string) (Account, error) {
+	row, err := dbsql.New(s.pool).AccountByID(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Account{}, ErrNotFound
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("read account: %w", err)
+	}
+	return fromRow(row), nil
+}
+
+// Currency returns an account's currency, from memory after the first time.
+func (s *Store) Currency(ctx context.Context, id string) (string, error) {
+	if currency, ok := s.currencies.Load(id); ok {
+		return currency.(string), nil
+	}
+	currency, err := dbsql.New(s.pool).AccountCurrency(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("read account currency: %w", err)
+	}
+	s.currencies.Store(id, currency)
+	return currency, nil
+}
+
+// DepositParams describes a deposit. Its key is unique per account.
+type DepositParams struct {
+	AccountID      string
+	IdempotencyKey string
+	Amount         decimal.Decimal
+	Note           string
+	Actor          string
+}
+
+// Deposit adds money, once per key; repeated tells that the key had been used for the
+// same amount and note before.
+func (s *Store) Deposit(ctx context.Context, p DepositParams) (acc Account, repeated bool, err error) {
+	currency, err := s.Currency(ctx, p.AccountID)
+	if err != nil {
+		return Account{}, false, err
+	}
+	if !p.Amount.IsPositive() || !fits(p.Amount, currency) {
+		return Account{}, false, ErrAmount
+	}
+	row, err := dbsql.New(s.pool).RecordDeposit(ctx, dbsql.RecordDepositParams{
+		ID: newID(), AccountID: p.AccountID, IdempotencyKey: p.IdempotencyKey,
+		Amount: p.Amount, Note: p.Note, Actor: p.Actor,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s.repeat(ctx, p)
+	}
+	if err != nil {
+		return Account{}, false, fmt.Errorf("record deposit: %w", err)
+	}
+	return fromRow(row), false, nil
+}
+
+func (s *Store) repeat(ctx context.Context, p DepositParams) (Account, bool, error) {
+	first, err := dbsql.New(s.pool).DepositByKey(ctx, p.AccountID, &p.IdempotencyKey)
+	if err != nil {
+		return Account{}, false, fmt.Errorf("read deposit: %w", err)
+	}
+	if !first.Amount.Equal(p.Amount) || first.Note != p.Note {
+		return Account{}, false, ErrKeyReused
+	}
+	acc, err := s.Get(ctx, p.AccountID)
+	return acc, true, err
+}
+
+// fits tells whether amount has no more decimals, by value, than its currency.
+func fits(amount decimal.Decimal, currency string) bool {
+	decimals, _ := exact.CurrencyDecimals(currency)
+	return amount.Equal(amount.Truncate(decimals))
+}
+
+func newID() uuid.UUID {
+	return uuid.Must(uuid.NewV7())
+}
+
+func fromRow(row dbsql.Account) Account {
+	return Account{
+		ID: row.ID, Currency: row.Currency,
+		Available: row.Available, Reserved: row.Reserved, Spent: row.Spent, Deposited: row.Deposited,
+	}
+}

@@ -1,0 +1,42 @@
+-- name: LockPurchase :one
+SELECT * FROM transaction_history WHERE id = $1 FOR UPDATE;
+
+-- name: SelectReconcilable :many
+-- What a bulk reconciliation touches, oldest first.
+SELECT id, version, status FROM transaction_history
+WHERE status = @status::text
+  AND status IN ('UNKNOWN', 'MANUAL_REVIEW')
+  AND (sqlc.narg(account_id)::text IS NULL OR account_id = sqlc.narg(account_id)::text)
+  AND (sqlc.narg(reason)::text IS NULL OR reason = sqlc.narg(reason)::text)
+  AND updated_at <= now() - make_interval(secs => @older_than::double precision)
+  AND id > @after::uuid
+ORDER BY id
+LIMIT @batch;
+
+-- name: ManyDueNow :many
+UPDATE transaction_history
+SET next_retry = now(),
+    updated_at = now()
+WHERE id = ANY (@ids::uuid[]) AND status = 'UNKNOWN'
+RETURNING id;
+
+-- name: InsertNotes :exec
+INSERT INTO purchase_note (transaction_id, code, detail, actor)
+SELECT unnest(@ids::uuid[]), @code, @detail, @actor;
+
+-- name: Switches :many
+SELECT * FROM switch ORDER BY name;
+
+-- name: SetSwitch :execrows
+UPDATE switch SET paused = @paused, note = @note, actor = @actor, changed_at = now() WHERE name = @name;
+
+-- name: RaiseAlert :one
+-- At most one alert of a type an hour; returns no row where there was one.
+INSERT INTO alert (id, type, data)
+SELECT @id::uuid, @type::text, @data
+WHERE NOT EXISTS (SELECT 1 FROM alert a WHERE a.type = @type::text AND a.created_at > now() - interval '1 hour')
+RETURNING id;
+
+-- name: LockAlertType :exec
+-- Makes "one an hour" hold between processes, until the end of the transaction.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast alert ' || @type::text, 0));

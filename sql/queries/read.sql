@@ -1,0 +1,47 @@
+-- name: ListPurchases :many
+-- Newest first. Ids are UUIDv7, so a page starts behind an id.
+SELECT * FROM transaction_history
+WHERE (sqlc.narg(account_id)::text IS NULL OR account_id = sqlc.narg(account_id)::text)
+  AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status)::text)
+  AND id < @before::uuid
+ORDER BY id DESC
+LIMIT @page;
+
+-- name: ListOpenPurchases :many
+-- The same for one open status, which has an index of its own.
+SELECT * FROM transaction_history
+WHERE status = @status::text
+  AND status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW')
+  AND (sqlc.narg(account_id)::text IS NULL OR account_id = sqlc.narg(account_id)::text)
+  AND id < @before::uuid
+ORDER BY id DESC
+LIMIT @page;
+
+-- name: Transitions :many
+SELECT * FROM purchase_transition WHERE transaction_id = $1 ORDER BY version;
+
+-- name: Attempts :many
+SELECT * FROM broker_attempt WHERE transaction_id = $1 ORDER BY id;
+
+-- name: Notes :many
+SELECT * FROM purchase_note WHERE transaction_id = $1 ORDER BY id;
+
+-- name: StatusCounts :many
+SELECT status, count(*) AS purchases FROM transaction_history GROUP BY status;
+
+-- name: SummaryAges :one
+SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(next_retry) FILTER (WHERE next_retry <= now())), 0)::double precision AS oldest_due,
+       COALESCE(EXTRACT(EPOCH FROM now() - min(unknown_since)), 0)::double precision AS oldest_unknown
+FROM transaction_history
+WHERE status = 'UNKNOWN';
+
+-- name: ReservedUnknown :many
+SELECT currency, sum(hold)::numeric AS reserved FROM transaction_history
+WHERE status = 'UNKNOWN'
+GROUP BY currency;
+
+-- name: PassesTotal :one
+SELECT count(*) FROM broker_attempt WHERE call = 'lookup';
+
+-- name: ReviewsTotal :one
+SELECT count(*) FROM alert WHERE type = 'purchase.manual_review';
