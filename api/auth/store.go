@@ -1,0 +1,155 @@
+package auth
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/sql/dbsql"
+)
+
+// Tokens checks tokens of an identity provider; [JWT] is one.
+type Tokens interface {
+	// Verify returns [ErrUnauthorized] for a token that is not good, and another
+	// error where the provider's keys could not be had.
+	Verify(ctx context.Context, token string) (Principal, error)
+}
+
+// Config of a [Store].
+type Config struct {
+	Pool *pgxpool.Pool
+	// OperatorKey is the environment's operator key, empty for none.
+	OperatorKey string
+	// Tokens is nil where no identity provider is used.
+	Tokens Tokens
+	Log    *slog.Logger
+}
+
+// Store knows keys, tickets and sessions. It is safe for concurrent use.
+type Store struct {
+	queries     *dbsql.Queries
+	tokens      Tokens
+	environment *digest
+	log         *slog.Logger
+
+	byHash   *cache[Principal]
+	byID     *cache[Principal]
+	sessions *cache[Principal]
+
+	mu   sync.Mutex
+	used map[string]struct{}
+}
+
+// New returns a store. [Store.Run] keeps its table of last uses and clears away what
+// has expired; without it the store works all the same.
+func New(c Config) *Store {
+	s := &Store{
+		queries: dbsql.New(c.Pool), tokens: c.Tokens, log: c.Log,
+		byHash: newCache[Principal](), byID: newCache[Principal](), sessions: newCache[Principal](),
+		used: map[string]struct{}{},
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if c.OperatorKey != "" {
+		d := digestOf(c.OperatorKey)
+		s.environment = &d
+	}
+	return s
+}
+
+// Authenticate tells who presents a secret: an API key or a provider's token.
+func (s *Store) Authenticate(ctx context.Context, secret string) (Principal, error) {
+	if secret == "" {
+		return Principal{}, ErrUnauthorized
+	}
+	hash := digestOf(secret)
+	if s.isEnvironment(hash) {
+		return environmentPrincipal(), nil
+	}
+	if s.tokens != nil && strings.Count(secret, ".") == 2 {
+		return s.tokens.Verify(ctx, secret)
+	}
+	p, err := s.byHash.get(ctx, string(hash[:]), func(ctx context.Context) (Principal, error) {
+		return s.loadByHash(ctx, hash)
+	})
+	if err != nil {
+		return Principal{}, err
+	}
+	s.touch(p.KeyID)
+	return p, nil
+}
+
+func (s *Store) isEnvironment(hash digest) bool {
+	return s.environment != nil && subtle.ConstantTimeCompare(s.environment[:], hash[:]) == 1
+}
+
+func environmentPrincipal() Principal {
+	return Principal{KeyID: EnvironmentKeyID, Scope: ScopeOperator}
+}
+
+// loadByHash finds the row by an index on the hash, whose timing tells an attacker
+// nothing: he cannot choose the hash. The comparison repeats it in constant time.
+func (s *Store) loadByHash(ctx context.Context, hash digest) (Principal, error) {
+	row, err := s.queries.LiveKeyByHash(ctx, hash[:])
+	if err != nil {
+		return Principal{}, readError("read api key", err)
+	}
+	if subtle.ConstantTimeCompare(row.Hash, hash[:]) != 1 {
+		return Principal{}, ErrUnauthorized
+	}
+	return principalOf(row), nil
+}
+
+// Alive tells whether p's credential is still good: a stream asks every other second.
+// The answer is as old as two seconds at most.
+func (s *Store) Alive(ctx context.Context, p Principal) (bool, error) {
+	if !p.ExpiresAt.IsZero() && !time.Now().Before(p.ExpiresAt) {
+		return false, nil
+	}
+	switch {
+	case p.KeyID == "":
+		return false, nil
+	case p.KeyID == EnvironmentKeyID:
+		return s.environment != nil, nil
+	case strings.HasPrefix(p.KeyID, tokenPrefix):
+		return true, nil
+	}
+	_, err := s.byID.get(ctx, p.KeyID, func(ctx context.Context) (Principal, error) {
+		row, err := s.queries.LiveKeyByID(ctx, p.KeyID)
+		if err != nil {
+			return Principal{}, readError("read api key", err)
+		}
+		return principalOf(row), nil
+	})
+	if errors.Is(err, ErrUnauthorized) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func principalOf(row dbsql.ApiKey) Principal {
+	p := Principal{KeyID: row.ID, Scope: row.Scope}
+	if row.AccountID != nil {
+		p.AccountID = *row.AccountID
+	}
+	if row.ExpiresAt != nil {
+		p.ExpiresAt = *row.ExpiresAt
+	}
+	return p
+}
+
+func readError(doing string, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrUnauthorized
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
