@@ -2,9 +2,14 @@ package purchase
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/account"
+	"holdfast/broker"
 )
 
 // Work names the jobs that must exist once the transaction commits.
@@ -19,3 +24,50 @@ type Work struct {
 type Scheduler interface {
 	ScheduleTx(ctx context.Context, tx pgx.Tx, work Work) error
 }
+
+// Params is what a Service works with; every field is required.
+type Params struct {
+	Pool      *pgxpool.Pool
+	Accounts  *account.Store
+	Broker    broker.Broker
+	Gate      *broker.Gate
+	Scheduler Scheduler
+	// Committed is called after a commit that wrote events; it must not block.
+	Committed func()
+	Policy    Policy
+	Switches  *Switches
+	Observer  Observer
+	Log       *slog.Logger
+}
+
+// Service submits, reconciles and resolves purchases. It is safe for concurrent use
+// and keeps nothing in memory that another process would need.
+type Service struct {
+	pool      *pgxpool.Pool
+	accounts  *account.Store
+	broker    broker.Broker
+	can       broker.Capabilities
+	gate      *broker.Gate
+	scheduler Scheduler
+	committed func()
+	policy    Policy
+	switches  *Switches
+	observer  Observer
+	log       *slog.Logger
+	hurried   chan struct{}
+}
+
+// maxHurried bounds the repairs on read under way at once.
+const maxHurried = 4
+
+// New returns the service.
+func New(p Params) *Service {
+	return &Service{
+		pool: p.Pool, accounts: p.Accounts, broker: p.Broker, can: p.Broker.Capabilities(), gate: p.Gate,
+		scheduler: p.Scheduler, committed: p.Committed, policy: p.Policy, switches: p.Switches,
+		observer: p.Observer, log: p.Log, hurried: make(chan struct{}, maxHurried),
+	}
+}
+
+// AttemptsLimit is how many passes a purchase gets.
+func (s *Service) AttemptsLimit() int { return s.policy.MaxAttempts }

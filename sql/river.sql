@@ -4,6 +4,8 @@ CREATE TABLE river_job (
     id           bigint      NOT NULL PRIMARY KEY,
     kind         text        NOT NULL,
     state        text        NOT NULL,
+    attempt      smallint    NOT NULL,
+    metadata     jsonb       NOT NULL,
     args         jsonb       NOT NULL,
     attempted_at timestamptz,
     scheduled_at timestamptz NOT NULL

@@ -140,6 +140,8 @@ type RiverJob struct {
 	ID          int64
 	Kind        string
 	State       string
+	Attempt     int16
+	Metadata    []byte
 	Args        []byte
 	AttemptedAt *time.Time
 	ScheduledAt time.Time

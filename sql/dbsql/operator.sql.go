@@ -43,57 +43,6 @@ func (q *Queries) LockAlertType(ctx context.Context, type_ string) error {
 	return err
 }
 
-const lockPurchase = `-- name: LockPurchase :one
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE id = $1 FOR UPDATE
-`
-
-func (q *Queries) LockPurchase(ctx context.Context, id uuid.UUID) (TransactionHistory, error) {
-	row := q.db.QueryRow(ctx, lockPurchase, id)
-	var i TransactionHistory
-	err := row.Scan(
-		&i.ID,
-		&i.AccountID,
-		&i.IdempotencyKey,
-		&i.Fingerprint,
-		&i.Status,
-		&i.Version,
-		&i.Symbol,
-		&i.Quantity,
-		&i.LimitPrice,
-		&i.Notional,
-		&i.Currency,
-		&i.Hold,
-		&i.Cost,
-		&i.FilledQuantity,
-		&i.Metadata,
-		&i.Reason,
-		&i.Evidence,
-		&i.Broker,
-		&i.BrokerKey,
-		&i.BrokerRequest,
-		&i.RequestHash,
-		&i.BrokerOrderID,
-		&i.BrokerStatusCode,
-		&i.BrokerBody,
-		&i.BrokerBodyTruncated,
-		&i.PlaceResult,
-		&i.PlaceReason,
-		&i.PlaceStatusCode,
-		&i.PlaceDurationMs,
-		&i.SentAt,
-		&i.ReplayCode,
-		&i.Attempts,
-		&i.NextRetry,
-		&i.UnknownSince,
-		&i.Claim,
-		&i.LeasedUntil,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SettledAt,
-	)
-	return i, err
-}
-
 const manyDueNow = `-- name: ManyDueNow :many
 UPDATE transaction_history
 SET next_retry = now(),

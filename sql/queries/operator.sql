@@ -1,6 +1,3 @@
--- name: LockPurchase :one
-SELECT * FROM transaction_history WHERE id = $1 FOR UPDATE;
-
 -- name: SelectReconcilable :many
 -- What a bulk reconciliation touches, oldest first.
 SELECT id, version, status FROM transaction_history

@@ -1,0 +1,74 @@
+package purchase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/sql/dbsql"
+)
+
+// The types of alert beside purchase.manual_review; each is raised at most once an hour.
+const (
+	AlertCredentialsRefused = "broker.credentials_refused"
+	AlertBrokerUnavailable  = "broker.unavailable"
+	AlertBrokerRecovered    = "broker.recovered"
+	AlertContradiction      = "purchase.contradiction"
+)
+
+// RaiseAlert writes an alert and its delivery job, unless one of its kind was written
+// within the hour.
+func (s *Service) RaiseAlert(ctx context.Context, kind string, data map[string]any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encode alert: %w", err)
+	}
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := dbsql.New(tx)
+		if err := queries.LockAlertType(ctx, kind); err != nil {
+			return fmt.Errorf("raise alert: %w", err)
+		}
+		id, err := queries.RaiseAlert(ctx, uuid.New(), kind, string(text))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("raise alert: %w", err)
+		}
+		return s.scheduler.ScheduleTx(ctx, tx, Work{Alerts: []uuid.UUID{id}})
+	})
+}
+
+// alarm raises an alert whose failure must not stop what raised it.
+func (s *Service) alarm(ctx context.Context, kind string, data map[string]any) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := s.RaiseAlert(ctx, kind, data); err != nil {
+		s.log.Error("alert not raised", "type", kind, "error", err)
+	}
+}
+
+// noteContradiction keeps, counts and alerts that an answer says another final thing
+// than the purchase. It changes nothing else.
+func (s *Service) noteContradiction(ctx context.Context, now row, said Status, by exchange) error {
+	if !Status(now.Status).Final() || !said.Final() || said == Status(now.Status) {
+		return nil
+	}
+	s.observer.Contradiction()
+	detail := fmt.Sprintf("a %s says %s; the purchase is %s", by.call, said, now.Status)
+	s.log.Error("answer contradicts a final status", "purchase_id", now.ID, "detail", detail)
+	err := dbsql.New(s.pool).InsertNotes(ctx, dbsql.InsertNotesParams{
+		Ids: []uuid.UUID{now.ID}, Code: "contradiction", Detail: detail, Actor: actorWorker,
+	})
+	if err != nil {
+		return fmt.Errorf("note contradiction: %w", err)
+	}
+	s.alarm(ctx, AlertContradiction, map[string]any{
+		"purchase_id": now.ID, "account_id": now.AccountID, "status": now.Status, "said": said, "call": by.call,
+	})
+	return nil
+}

@@ -1,0 +1,233 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/broker"
+	"holdfast/sql/dbsql"
+)
+
+// anyClaim says that a move does not depend on a pass's claim.
+const anyClaim = -1
+
+// Who moves a purchase, beside "operator:KEY-ID".
+const (
+	actorClient = "client"
+	actorWorker = "worker"
+	actorSweep  = "sweep"
+)
+
+// move is one purchase's change of status, with all that goes with it. It applies only
+// to a purchase that has the status and version the mover saw.
+type move struct {
+	id      uuid.UUID
+	from    Status
+	version int32
+	claim   int64
+
+	to       Status
+	reason   string
+	evidence Evidence
+	actor    string
+
+	cost    string
+	filled  string
+	orderID string
+	// wait is the time until the next pass, into Unknown.
+	wait time.Duration
+	// passes is added to the attempts; -1 starts them again at 0.
+	passes     int32
+	noteCode   string
+	noteDetail string
+
+	exchange exchange
+}
+
+// exchange is the call that gave a move its evidence; call is empty where none did.
+type exchange struct {
+	call string
+	// attemptID is the row of a replay, which is written before it is sent.
+	attemptID   int64
+	requestHash []byte
+	answer      broker.Answer
+}
+
+// inTx is what a mover wants done in the transaction of its move.
+type inTx func(ctx context.Context, tx pgx.Tx) error
+
+// moveAll is the one door: it alone changes a status. Each move is made whole (status,
+// money, event, history, job, alert) or not at all; what it finds changed since the
+// mover looked, it leaves alone. It returns the purchases that moved.
+func (s *Service) moveAll(ctx context.Context, moves []move, also inTx) ([]row, error) {
+	for _, m := range moves {
+		if !m.from.CanBecome(m.to) {
+			return nil, fmt.Errorf("move purchase %s: %s cannot become %s", m.id, m.from, m.to)
+		}
+	}
+	moved, err := s.commitMoves(ctx, moves, also)
+	if err != nil {
+		return nil, orderIDTaken(err)
+	}
+	s.tell(moves, moved)
+	return moved, nil
+}
+
+// moveOne moves one purchase; ok is false where it was no longer what the mover saw.
+func (s *Service) moveOne(ctx context.Context, m move, also inTx) (moved row, ok bool, err error) {
+	rows, err := s.moveAll(ctx, []move{m}, also)
+	if err != nil || len(rows) == 0 {
+		return row{}, false, err
+	}
+	return rows[0], true, nil
+}
+
+// commitMoves runs the door's statement: alone, in one round trip, where nothing else
+// must happen with it.
+func (s *Service) commitMoves(ctx context.Context, moves []move, also inTx) ([]row, error) {
+	params := paramsOf(moves)
+	if also == nil && !needsJobs(moves) {
+		return moveRows(ctx, s.pool, params)
+	}
+	var moved []row
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		if moved, err = moveRows(ctx, tx, params); err != nil {
+			return err
+		}
+		if work := workOf(moves, params, moved); len(work.Purchases)+len(work.Alerts) > 0 {
+			if err := s.scheduler.ScheduleTx(ctx, tx, work); err != nil {
+				return fmt.Errorf("schedule work: %w", err)
+			}
+		}
+		if also != nil && len(moved) > 0 {
+			return also(ctx, tx)
+		}
+		return nil
+	})
+	return moved, err
+}
+
+func moveRows(ctx context.Context, db dbsql.DBTX, params dbsql.MovePurchasesParams) ([]row, error) {
+	rows, err := dbsql.New(db).MovePurchases(ctx, params)
+	if err != nil {
+		return nil, fmt.Errorf("move purchases: %w", err)
+	}
+	moved := make([]row, len(rows))
+	for i, r := range rows {
+		moved[i] = row(r)
+	}
+	return moved, nil
+}
+
+func needsJobs(moves []move) bool {
+	for _, m := range moves {
+		if m.to == Unknown || m.to == ManualReview {
+			return true
+		}
+	}
+	return false
+}
+
+// workOf lists the jobs that what moved needs.
+func workOf(moves []move, params dbsql.MovePurchasesParams, moved []row) Work {
+	alerts := make(map[uuid.UUID]uuid.UUID, len(moves))
+	for i, m := range moves {
+		alerts[m.id] = params.AlertIds[i]
+	}
+	var work Work
+	for _, r := range moved {
+		switch Status(r.Status) {
+		case Unknown:
+			work.Purchases = append(work.Purchases, r.ID)
+		case ManualReview:
+			work.Alerts = append(work.Alerts, alerts[r.ID])
+		}
+	}
+	return work
+}
+
+// tell wakes the relay, counts and logs what moved.
+func (s *Service) tell(moves []move, moved []row) {
+	if len(moved) == 0 {
+		return
+	}
+	s.committed()
+	from := make(map[uuid.UUID]move, len(moves))
+	for _, m := range moves {
+		from[m.id] = m
+	}
+	for _, r := range moved {
+		m := from[r.ID]
+		s.observer.StatusChanged(m.to)
+		s.log.Info("status changed", "purchase_id", r.ID, "status_from", m.from, "status_to", m.to,
+			"reason", m.reason, "evidence", m.evidence, "actor", m.actor, "attempt", r.Attempts)
+	}
+}
+
+// orderIDTaken turns the database's refusal of a second owner of a broker order into
+// the domain's word for it.
+func orderIDTaken(err error) error {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.ConstraintName == "transaction_history_broker_order_id_idx" {
+		return ErrOrderIDTaken
+	}
+	return err
+}
+
+// paramsOf turns moves into the columns that the door's statement reads.
+func paramsOf(moves []move) dbsql.MovePurchasesParams {
+	var p dbsql.MovePurchasesParams
+	for _, m := range moves {
+		p.Ids = append(p.Ids, m.id)
+		p.FromStatuses = append(p.FromStatuses, string(m.from))
+		p.Versions = append(p.Versions, m.version)
+		p.Claims = append(p.Claims, m.claim)
+		p.Statuses = append(p.Statuses, string(m.to))
+		p.Reasons = append(p.Reasons, storable(m.reason))
+		p.Evidences = append(p.Evidences, string(m.evidence))
+		p.Actors = append(p.Actors, m.actor)
+		p.Costs = append(p.Costs, m.cost)
+		p.FilledQuantities = append(p.FilledQuantities, m.filled)
+		p.OrderIds = append(p.OrderIds, storable(m.orderID))
+		p.Waits = append(p.Waits, m.wait.Seconds())
+		p.AlertIds = append(p.AlertIds, uuid.New())
+		p.Passes = append(p.Passes, m.passes)
+		p.NoteCodes = append(p.NoteCodes, m.noteCode)
+		p.NoteDetails = append(p.NoteDetails, storable(m.noteDetail))
+		m.exchange.addTo(&p)
+	}
+	return p
+}
+
+func (e exchange) addTo(p *dbsql.MovePurchasesParams) {
+	body, truncated := kept(e.answer.Body, MaxKept)
+	p.Calls = append(p.Calls, e.call)
+	p.AttemptIds = append(p.AttemptIds, e.attemptID)
+	p.RequestHashes = append(p.RequestHashes, append([]byte{}, e.requestHash...))
+	p.Results = append(p.Results, string(e.answer.Evidence))
+	p.ResultReasons = append(p.ResultReasons, storable(resultReason(e.answer)))
+	p.StatusCodes = append(p.StatusCodes, int32(e.answer.StatusCode))
+	p.Bodies = append(p.Bodies, body)
+	p.Truncated = append(p.Truncated, truncated)
+	p.Durations = append(p.Durations, e.answer.Duration.Milliseconds())
+}
+
+// resultReason is what an attempt's row says beside its result.
+func resultReason(a broker.Answer) string {
+	if a.Evidence == broker.Rejected {
+		return a.Code
+	}
+	return string(a.Reason)
+}
+
+// storable makes a foreign string fit for a text column.
+func storable(s string) string {
+	text, _ := kept([]byte(s), MaxKept)
+	return text
+}

@@ -1,0 +1,192 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/sql/dbsql"
+)
+
+// bulkBatch is how many purchases of a bulk reconciliation share a transaction.
+const bulkBatch = 200
+
+// Resolve applies an operator's word to a purchase in review or unknown. The same word
+// again is no error. A completed purchase has its whole quantity filled.
+func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
+	now, err := s.read(ctx, r.ID)
+	if err != nil {
+		return Purchase{}, err
+	}
+	for {
+		settled, err := resolvable(now, r)
+		if settled || err != nil {
+			return fromRow(now), err
+		}
+		moved, ok, err := s.moveOne(ctx, resolutionMove(now, r), nil)
+		if err != nil {
+			return Purchase{}, err
+		}
+		if ok {
+			return fromRow(moved), nil
+		}
+		if now, err = s.read(ctx, r.ID); err != nil {
+			return Purchase{}, err
+		}
+	}
+}
+
+// resolvable tells whether the word was said before (settled) or cannot be said.
+func resolvable(now row, r Resolution) (settled bool, err error) {
+	status := Status(now.Status)
+	switch {
+	case status == Pending:
+		return false, ErrNotResolvable
+	case !status.Final():
+		return false, nil
+	case deref(now.Evidence) == string(ByOperator) && status.Outcome() == r.Outcome:
+		return true, nil
+	default:
+		return false, ErrAlreadySettled
+	}
+}
+
+func resolutionMove(now row, r Resolution) move {
+	m := move{
+		id: now.ID, from: Status(now.Status), version: now.Version, claim: anyClaim,
+		evidence: ByOperator, actor: r.Actor, noteCode: "resolution", noteDetail: r.Note, orderID: r.OrderID,
+	}
+	if r.Outcome == OutcomeCompleted {
+		m.to, m.cost = Completed, optional(r.Cost)
+		return m
+	}
+	m.to, m.reason = Rejected, ReasonOperator
+	return m
+}
+
+// Reconcile makes an UNKNOWN purchase due now, and puts one in MANUAL_REVIEW back to
+// UNKNOWN with its attempts and age counted afresh.
+func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Purchase, error) {
+	for {
+		now, err := s.read(ctx, id)
+		if err != nil {
+			return Purchase{}, err
+		}
+		var after row
+		var ok bool
+		switch Status(now.Status) {
+		case Unknown:
+			after, ok, err = s.dueNow(ctx, id, actor)
+		case ManualReview:
+			after, ok, err = s.moveOne(ctx, reopening(now.ID, now.Version, actor), nil)
+		default:
+			return fromRow(now), ErrNotReconcilable
+		}
+		if err != nil {
+			return Purchase{}, err
+		}
+		if ok {
+			return fromRow(after), nil
+		}
+	}
+}
+
+func reopening(id uuid.UUID, version int32, actor string) move {
+	return move{
+		id: id, from: ManualReview, version: version, claim: anyClaim,
+		to: Unknown, reason: ReasonReconcileRequested, actor: actor, passes: -1,
+	}
+}
+
+func (s *Service) dueNow(ctx context.Context, id uuid.UUID, actor string) (after row, ok bool, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := dbsql.New(tx)
+		if after, err = queries.DueNow(ctx, id); errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("make purchase due: %w", err)
+		}
+		ok = true
+		if err := noteReconcile(ctx, tx, []uuid.UUID{id}, actor); err != nil {
+			return err
+		}
+		return s.scheduler.ScheduleTx(ctx, tx, Work{Purchases: []uuid.UUID{id}})
+	})
+	return after, ok, err
+}
+
+func noteReconcile(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, actor string) error {
+	err := dbsql.New(tx).InsertNotes(ctx, dbsql.InsertNotesParams{
+		Ids: ids, Code: ReasonReconcileRequested, Detail: "due now", Actor: actor,
+	})
+	if err != nil {
+		return fmt.Errorf("note reconciliation: %w", err)
+	}
+	return nil
+}
+
+// ReconcileMany does what Reconcile does for every purchase that b selects, and returns
+// them; a dry run only selects. A purchase that moves on meanwhile is left out.
+func (s *Service) ReconcileMany(ctx context.Context, b BulkReconciliation) ([]uuid.UUID, error) {
+	var touched []uuid.UUID
+	after := uuid.Nil
+	for {
+		batch, err := dbsql.New(s.pool).SelectReconcilable(ctx, dbsql.SelectReconcilableParams{
+			Status: string(b.Status), AccountID: b.AccountID, Reason: b.Reason,
+			OlderThan: b.OlderThan.Seconds(), After: after, Batch: bulkBatch,
+		})
+		if err != nil {
+			return touched, fmt.Errorf("select purchases: %w", err)
+		}
+		if len(batch) == 0 {
+			return touched, nil
+		}
+		after = batch[len(batch)-1].ID
+		done, err := s.reconcileBatch(ctx, b, batch)
+		touched = append(touched, done...)
+		if err != nil {
+			return touched, err
+		}
+	}
+}
+
+func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batch []dbsql.SelectReconcilableRow) ([]uuid.UUID, error) {
+	ids := make([]uuid.UUID, len(batch))
+	moves := make([]move, len(batch))
+	for i, r := range batch {
+		ids[i] = r.ID
+		moves[i] = reopening(r.ID, r.Version, b.Actor)
+	}
+	if b.DryRun {
+		return ids, nil
+	}
+	if b.Status == Unknown {
+		return s.manyDueNow(ctx, ids, b.Actor)
+	}
+	moved, err := s.moveAll(ctx, moves, nil)
+	ids = ids[:0]
+	for _, r := range moved {
+		ids = append(ids, r.ID)
+	}
+	return ids, err
+}
+
+func (s *Service) manyDueNow(ctx context.Context, ids []uuid.UUID, actor string) (due []uuid.UUID, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if due, err = dbsql.New(tx).ManyDueNow(ctx, ids); err != nil {
+			return fmt.Errorf("make purchases due: %w", err)
+		}
+		if len(due) == 0 {
+			return nil
+		}
+		if err := noteReconcile(ctx, tx, due, actor); err != nil {
+			return err
+		}
+		return s.scheduler.ScheduleTx(ctx, tx, Work{Purchases: due})
+	})
+	return due, err
+}

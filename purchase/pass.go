@@ -1,0 +1,322 @@
+package purchase
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/broker"
+	"holdfast/sql/dbsql"
+)
+
+// What a pass came to, beside the statuses it may have moved a purchase into.
+const (
+	resultDeferred = "deferred"
+	resultLostRace = "lost_race"
+	// resultPutOff: a pause, the breaker or the bound held the pass back; no attempt.
+	resultPutOff = "put_off"
+	// resultNothing: the purchase needs no pass now.
+	resultNothing = "nothing"
+)
+
+// foreignBrokerWait is how soon to look again at a purchase that another broker took.
+const foreignBrokerWait = time.Minute
+
+// PassOutcome tells the carrier of a pass what to do with its job.
+type PassOutcome struct {
+	// Result is completed, rejected, deferred, manual_review, lost_race, put_off or nothing.
+	Result string
+	// Again is when to run the job again; zero: never.
+	Again time.Duration
+	// Completed: the given complete ran and committed with the pass's effect.
+	Completed bool
+}
+
+// pass is one reconciliation under way: the claimed purchase and what time it is.
+type pass struct {
+	row      row
+	began    time.Time
+	times    dbsql.PassTimesRow
+	complete inTx
+}
+
+// Pass runs one reconciliation of one purchase: claim, look up, maybe replay, settle or
+// defer. complete, where the pass ends the job, runs in the transaction of its effect.
+// An error means that nothing was decided and the same job may simply run again.
+func (s *Service) Pass(ctx context.Context, id uuid.UUID, complete func(context.Context, pgx.Tx) error) (PassOutcome, error) {
+	if s.switches.PassesPaused() {
+		return PassOutcome{Result: resultPutOff, Again: spread(retryAfterTrouble, 0.5)}, nil
+	}
+	if err := s.gate.WaitTurn(ctx); err != nil {
+		return PassOutcome{}, fmt.Errorf("wait for a turn: %w", err)
+	}
+	call, putOff, err := s.enter()
+	if call == nil {
+		return putOff, err
+	}
+	p, outcome, err := s.claim(ctx, id)
+	if p == nil {
+		call.Cancel()
+		return outcome, err
+	}
+	p.complete = complete
+	outcome, err = s.run(ctx, p, call)
+	if err == nil && outcome.Result != resultPutOff {
+		s.observer.PassEnded(outcome.Result)
+	}
+	return outcome, err
+}
+
+// enter asks the gate for one call; where it is refused, the pass is put off.
+func (s *Service) enter() (*broker.Call, PassOutcome, error) {
+	call, err := s.gate.Enter()
+	var closed *broker.ClosedError
+	if errors.As(err, &closed) {
+		return nil, PassOutcome{Result: resultPutOff, Again: spread(max(closed.RetryAfter, time.Second), 0.2)}, nil
+	}
+	return call, PassOutcome{}, err
+}
+
+// claim takes the purchase for one pass; it returns nil where there is none to make.
+func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, error) {
+	began := time.Now()
+	queries := dbsql.New(s.pool)
+	claimed, err := queries.ClaimPass(ctx, s.policy.RescueAfter.Seconds(), id, s.can.Name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		outcome, err := s.notNow(ctx, id)
+		return nil, outcome, err
+	}
+	if err != nil {
+		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", err)
+	}
+	times, err := queries.PassTimes(ctx, id)
+	if err != nil {
+		return nil, PassOutcome{}, fmt.Errorf("read pass times: %w", err)
+	}
+	return &pass{row: claimed, began: began, times: times}, PassOutcome{}, nil
+}
+
+// notNow says when to ask again for a purchase that could not be claimed.
+func (s *Service) notNow(ctx context.Context, id uuid.UUID) (PassOutcome, error) {
+	times, err := dbsql.New(s.pool).PassTimes(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) || (err == nil && Status(times.Status) != Unknown) {
+		return PassOutcome{Result: resultNothing}, nil
+	}
+	if err != nil {
+		return PassOutcome{}, fmt.Errorf("read pass times: %w", err)
+	}
+	if times.Broker != s.can.Name {
+		s.log.Error("purchase was placed with another broker than this worker serves",
+			"purchase_id", id, "broker", times.Broker, "serves", s.can.Name)
+		return PassOutcome{Result: resultNothing, Again: foreignBrokerWait}, nil
+	}
+	return PassOutcome{Result: resultNothing, Again: max(seconds(times.DueIn), 10*time.Millisecond)}, nil
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// run makes the claimed pass, all of it within the lease.
+func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutcome, error) {
+	ctx, cancel := context.WithDeadline(ctx, p.began.Add(s.policy.RescueAfter))
+	defer cancel()
+	answer := s.exchange(ctx, callLookup, p.row.BrokerKey, call, func(ctx context.Context) broker.Answer {
+		return s.broker.Lookup(ctx, p.row.BrokerKey)
+	})
+	if err := ctx.Err(); err != nil {
+		return PassOutcome{}, s.giveBack(ctx, p, err)
+	}
+	looked := exchange{call: callLookup, answer: answer}
+	decided := s.decideLookup(p, looked)
+	if decided.replay {
+		return s.replay(ctx, p, looked)
+	}
+	return s.conclude(ctx, p, decided, looked)
+}
+
+// exchange makes one call under the broker's own deadline and tells the gate.
+func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.Call, do func(context.Context) broker.Answer) broker.Answer {
+	callCtx, cancel := context.WithTimeout(ctx, s.can.Timeout)
+	defer cancel()
+	answer := do(callCtx)
+	if ctx.Err() != nil {
+		call.Cancel()
+	} else {
+		call.Done(answer.Answered)
+	}
+	s.observeCall(kind, key, answer)
+	if answer.CredentialsRefused {
+		s.alarm(ctx, AlertCredentialsRefused, map[string]any{"call": kind, "status_code": answer.StatusCode})
+	}
+	return answer
+}
+
+// giveBack returns a claim whose pass was stopped before it could decide, by a shutdown
+// or the end of its lease; the pass is no attempt.
+func (s *Service) giveBack(ctx context.Context, p *pass, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	err := dbsql.New(s.pool).ReleaseClaim(ctx, 0, p.row.ID, p.row.Claim)
+	return errors.Join(fmt.Errorf("pass stopped: %w", cause), err)
+}
+
+// replay sends the original request once more, under the original key, after writing
+// down that it will.
+func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOutcome, error) {
+	call, putOff, err := s.enter()
+	if call == nil {
+		return s.putOff(ctx, p, putOff, err)
+	}
+	if err := s.gate.WaitTurn(ctx); err != nil {
+		call.Cancel()
+		return PassOutcome{}, s.giveBack(ctx, p, err)
+	}
+	attemptID, err := s.intend(ctx, p, looked)
+	if err != nil {
+		call.Cancel()
+		if errors.Is(err, pgx.ErrNoRows) {
+			return PassOutcome{Result: resultLostRace, Again: time.Second}, nil
+		}
+		return PassOutcome{}, err
+	}
+	request := broker.Request{Key: p.row.BrokerKey, Body: p.row.BrokerRequest}
+	answer := s.exchange(ctx, callReplay, request.Key, call, func(ctx context.Context) broker.Answer {
+		return s.broker.Place(ctx, request)
+	})
+	if err := ctx.Err(); err != nil {
+		return PassOutcome{}, s.giveBack(ctx, p, err)
+	}
+	replayed := exchange{call: callReplay, attemptID: attemptID, answer: answer}
+	return s.conclude(ctx, p, s.decideReplay(p, replayed), replayed)
+}
+
+// intend keeps the lookup that led to the replay and writes the replay down. It returns
+// pgx.ErrNoRows where the claim was lost or the key's life ends before an answer could
+// come.
+func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, error) {
+	hash := sha256.Sum256(p.row.BrokerRequest)
+	if string(hash[:]) != string(p.row.RequestHash) {
+		return 0, fmt.Errorf("purchase %s: stored request does not have its hash: not replayed", p.row.ID)
+	}
+	text, _ := kept(looked.answer.Body, MaxKept)
+	queries := dbsql.New(s.pool)
+	err := queries.InsertLookup(ctx, dbsql.InsertLookupParams{
+		ID: p.row.ID, Claim: p.row.Claim, DurationMs: looked.answer.Duration.Milliseconds(),
+		Result: string(looked.answer.Evidence), ResultReason: storable(resultReason(looked.answer)),
+		StatusCode: int32(looked.answer.StatusCode), Answer: text,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("keep lookup: %w", err)
+	}
+	id, err := queries.IntendReplay(ctx, dbsql.IntendReplayParams{
+		ID: p.row.ID, Claim: p.row.Claim, RequestHash: hash[:],
+		KeyLife: (s.can.KeyRetention - s.can.Timeout).Seconds(),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("intend replay: %w", err)
+	}
+	return id, nil
+}
+
+// putOff gives the claim back where the gate closed between lookup and replay.
+func (s *Service) putOff(ctx context.Context, p *pass, outcome PassOutcome, cause error) (PassOutcome, error) {
+	if cause != nil {
+		return PassOutcome{}, s.giveBack(ctx, p, cause)
+	}
+	err := dbsql.New(s.pool).ReleaseClaim(ctx, outcome.Again.Seconds(), p.row.ID, p.row.Claim)
+	if err != nil {
+		return PassOutcome{}, fmt.Errorf("give claim back: %w", err)
+	}
+	return outcome, nil
+}
+
+// conclude writes what the pass came to.
+func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if d.to == "" {
+		return s.deferPass(ctx, p, d, by)
+	}
+	m := s.moveOf(p, d, by)
+	moved, ok, err := s.moveOne(ctx, m, p.complete)
+	if errors.Is(err, ErrOrderIDTaken) {
+		m = s.moveOf(p, decision{to: ManualReview, reason: string(broker.Mismatch)}, by)
+		moved, ok, err = s.moveOne(ctx, m, p.complete)
+	}
+	if err != nil {
+		return PassOutcome{}, err
+	}
+	if !ok {
+		return s.lostRace(ctx, p, m)
+	}
+	return PassOutcome{Result: resultOf(Status(moved.Status)), Completed: true}, nil
+}
+
+func resultOf(status Status) string {
+	switch status {
+	case Completed:
+		return "completed"
+	case Rejected:
+		return "rejected"
+	default:
+		return "manual_review"
+	}
+}
+
+func (s *Service) moveOf(p *pass, d decision, by exchange) move {
+	m := move{
+		id: p.row.ID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
+		actor: actorWorker, passes: 1, exchange: by,
+	}
+	switch d.to {
+	case Completed:
+		return m.completed(d.evidence)
+	case Rejected:
+		return m.rejected(d.evidence, d.reason)
+	default:
+		m.to, m.reason = d.to, d.reason
+		return m
+	}
+}
+
+func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
+	text, _ := kept(by.answer.Body, MaxKept)
+	_, err := dbsql.New(s.pool).DeferPass(ctx, dbsql.DeferPassParams{
+		ID: p.row.ID, Claim: p.row.Claim, Passes: d.passes, Wait: d.wait.Seconds(),
+		Reason: pointer(d.reason), ReplayCode: pointer(storable(d.replayCode)),
+		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
+		Result: string(by.answer.Evidence), ResultReason: storable(resultReason(by.answer)),
+		StatusCode: int32(by.answer.StatusCode), Answer: text,
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return PassOutcome{Result: resultLostRace, Again: time.Second}, nil
+	}
+	if err != nil {
+		return PassOutcome{}, fmt.Errorf("defer pass: %w", err)
+	}
+	return PassOutcome{Result: resultDeferred, Again: max(d.wait, time.Millisecond)}, nil
+}
+
+func pointer(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// lostRace looks at what the purchase has become meanwhile; the exchange is kept.
+func (s *Service) lostRace(ctx context.Context, p *pass, m move) (PassOutcome, error) {
+	now, err := dbsql.New(s.pool).PurchaseByID(ctx, p.row.ID)
+	if err != nil {
+		return PassOutcome{}, fmt.Errorf("read purchase: %w", err)
+	}
+	outcome := PassOutcome{Result: resultLostRace}
+	if Status(now.Status) == Unknown {
+		outcome.Again = time.Second
+	}
+	return outcome, s.noteContradiction(ctx, now, m.to, m.exchange)
+}

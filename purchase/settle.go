@@ -1,0 +1,142 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/broker"
+	"holdfast/sql/dbsql"
+)
+
+// The kinds of attempt.
+const (
+	callPlace  = "place"
+	callLookup = "lookup"
+	callReplay = "replay"
+)
+
+// replyMove says what the first call's answer proves, and nothing more.
+func (s *Service) replyMove(r row, a broker.Answer) move {
+	m := move{
+		id: r.ID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient,
+		exchange: exchange{call: callPlace, requestHash: r.RequestHash, answer: a},
+	}
+	switch {
+	case (a.Evidence == broker.Accepted || a.Evidence == broker.Rejected) && contradicts(r, a):
+		return s.uncertain(m, string(broker.Mismatch))
+	case a.Evidence == broker.Accepted:
+		return m.completed(ByReply)
+	case a.Evidence == broker.Rejected:
+		return m.rejected(ByReply, a.Code)
+	default:
+		return s.uncertain(m, uncertainReason(a))
+	}
+}
+
+// contradicts tells whether an answer speaks of another order than the purchase's: by
+// what it repeats, or by more filled than was asked for.
+func contradicts(r row, a broker.Answer) bool {
+	if a.Echo.Contradicts(orderOf(r)) {
+		return true
+	}
+	return a.FilledQuantity.Valid && r.Quantity.Valid && a.FilledQuantity.Decimal.GreaterThan(r.Quantity.Decimal)
+}
+
+func uncertainReason(a broker.Answer) string {
+	if a.Reason == "" {
+		return string(broker.UnconfirmedResponse)
+	}
+	return string(a.Reason)
+}
+
+func (m move) completed(by Evidence) move {
+	m.to, m.evidence = Completed, by
+	m.cost, m.filled = optional(m.exchange.answer.Cost), optional(m.exchange.answer.FilledQuantity)
+	m.orderID = m.exchange.answer.OrderID
+	return m
+}
+
+func (m move) rejected(by Evidence, code string) move {
+	m.to, m.evidence, m.reason = Rejected, by, codeOr4xx(code)
+	m.orderID = m.exchange.answer.OrderID
+	return m
+}
+
+func codeOr4xx(code string) string {
+	if code == "" {
+		return ReasonBroker4xx
+	}
+	return code
+}
+
+func (s *Service) uncertain(m move, reason string) move {
+	m.to, m.reason = Unknown, reason
+	m.wait = s.policy.obeyed(m.exchange.answer.RetryAfter)
+	if reason != string(broker.Mismatch) {
+		m.orderID = m.exchange.answer.OrderID
+	}
+	return m
+}
+
+// settleReply stores what the first call proved and returns the purchase as it stands.
+// Where it cannot be stored, the purchase stays PENDING for the sweep.
+func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer) row {
+	m := s.replyMove(recorded, a)
+	for try := 1; ; try++ {
+		settled, err := s.trySettle(ctx, recorded, m)
+		if err == nil {
+			return settled
+		}
+		if errors.Is(err, ErrOrderIDTaken) {
+			m = s.uncertain(m, string(broker.Mismatch))
+			m.evidence, m.cost, m.filled, m.orderID = "", "", "", ""
+			continue
+		}
+		if try == settleTries {
+			s.log.Error("outcome not stored: the sweep will find it out", "purchase_id", recorded.ID, "error", err)
+			return recorded
+		}
+		time.Sleep(settlePause * time.Duration(try))
+	}
+}
+
+func (s *Service) trySettle(ctx context.Context, recorded row, m move) (row, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	settled, ok, err := s.moveOne(ctx, m, nil)
+	if err != nil || ok {
+		return settled, err
+	}
+	return s.settleLate(ctx, recorded, m)
+}
+
+// settleLate deals with a first call's answer whose purchase has moved on meanwhile:
+// the sweep took it for interrupted, or an earlier try's commit went through after all.
+// The answer itself is kept. That it was bought stays true however late it is said; a
+// refusal counts only while no pass has begun, for a replay may have bought since.
+func (s *Service) settleLate(ctx context.Context, recorded row, m move) (row, error) {
+	now, err := dbsql.New(s.pool).PurchaseByID(ctx, recorded.ID)
+	if err != nil {
+		return row{}, fmt.Errorf("read purchase: %w", err)
+	}
+	if Status(now.Status).Final() {
+		return now, s.noteContradiction(ctx, now, m.to, m.exchange)
+	}
+	if Status(now.Status) != Unknown || !m.to.Final() {
+		return now, nil
+	}
+	m.from, m.version = Unknown, now.Version
+	if m.to == Rejected {
+		m.claim = 0
+	}
+	settled, ok, err := s.moveOne(ctx, m, nil)
+	if err != nil {
+		return row{}, err
+	}
+	if !ok {
+		return now, nil
+	}
+	return settled, nil
+}

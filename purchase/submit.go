@@ -1,0 +1,225 @@
+package purchase
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/account"
+	"holdfast/broker"
+	"holdfast/internal/exact"
+	"holdfast/sql/dbsql"
+)
+
+const (
+	// recordTimeout bounds all that comes before the broker's call.
+	recordTimeout = 5 * time.Second
+	// settleTimeout bounds one try to store an outcome, settleTries how often it is
+	// tried before the sweep has to find it out.
+	settleTimeout = 5 * time.Second
+	settleTries   = 3
+	settlePause   = 200 * time.Millisecond
+	// retryAfterTrouble is what a client is told to wait while the database is away.
+	retryAfterTrouble = 2 * time.Second
+)
+
+// draft is a submission that is ready to be recorded.
+type draft struct {
+	id          uuid.UUID
+	submission  Submission
+	order       broker.Order
+	hold        string
+	fingerprint []byte
+	request     broker.Request
+	hash        [sha256.Size]byte
+}
+
+// Submit asks the broker once for a purchase and stores what came back: record, call,
+// settle. A client that hangs up changes nothing; a key that was used before gets the
+// purchase as it stands. Errors come before any call is made: [ErrAccountNotFound],
+// [ErrInsufficientFunds], [ErrCurrency], [ErrKeyReused], [*FieldError], and
+// [*UnavailableError] where nothing was recorded.
+func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	d, err := s.draft(ctx, sub)
+	if err != nil {
+		return Result{}, err
+	}
+	call, refusal := s.admit()
+	if refusal != nil {
+		return s.repeatOr(ctx, d, refusal)
+	}
+	recorded, err := s.record(ctx, d)
+	if err != nil {
+		call.Cancel()
+		return s.repeatOr(ctx, d, err)
+	}
+	s.observer.StatusChanged(Pending)
+	answer := s.place(ctx, d.request)
+	call.Done(answer.Answered)
+	return Result{Purchase: fromRow(s.settleReply(ctx, recorded, answer))}, nil
+}
+
+// admit asks the operators' switch and the gate for one purchase's permission.
+func (s *Service) admit() (*broker.Call, error) {
+	if s.switches.IntakePaused() {
+		return nil, &UnavailableError{Detail: "an operator has paused new purchases", RetryAfter: retryAfterTrouble}
+	}
+	call, err := s.gate.Enter()
+	var closed *broker.ClosedError
+	if errors.As(err, &closed) {
+		return nil, &UnavailableError{Detail: closed.Error(), RetryAfter: closed.RetryAfter}
+	}
+	return call, err
+}
+
+// draft works out what the submission means for its account.
+func (s *Service) draft(ctx context.Context, sub Submission) (draft, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	currency, err := s.accounts.Currency(ctx, sub.AccountID)
+	if errors.Is(err, account.ErrNotFound) {
+		return draft{}, ErrAccountNotFound
+	}
+	if err != nil {
+		return draft{}, unavailable(err)
+	}
+	if sub.Currency != "" && sub.Currency != currency {
+		return draft{}, ErrCurrency
+	}
+	order := broker.Order{
+		Account: sub.AccountID, Symbol: sub.Symbol, Currency: currency,
+		Quantity: sub.Quantity, LimitPrice: sub.LimitPrice, Notional: sub.Notional,
+	}
+	hold, err := holdOf(order)
+	if err != nil {
+		return draft{}, err
+	}
+	return s.sealed(sub, order, hold)
+}
+
+// sealed gives the draft its id, and what follows from it for ever: the broker key and
+// the bytes of every attempt.
+func (s *Service) sealed(sub Submission, order broker.Order, hold string) (draft, error) {
+	meaning, err := fingerprint(order, sub.Metadata)
+	if err != nil {
+		return draft{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return draft{}, fmt.Errorf("make purchase id: %w", err)
+	}
+	key := brokerKey(id)
+	body, err := s.broker.Encode(key, order)
+	if err != nil {
+		return draft{}, fmt.Errorf("encode order: %w", err)
+	}
+	return draft{
+		id: id, submission: sub, order: order, hold: hold, fingerprint: meaning,
+		request: broker.Request{Key: key, Body: body}, hash: sha256.Sum256(body),
+	}, nil
+}
+
+// brokerKey derives the key that the broker gets from the purchase's id, once.
+func brokerKey(id uuid.UUID) string { return "hf-" + id.String() }
+
+// holdOf is what an order reserves: its notional, or quantity times limit price rounded
+// up to the currency's smallest unit.
+func holdOf(order broker.Order) (string, error) {
+	decimals, known := exact.CurrencyDecimals(order.Currency)
+	if !known {
+		return "", &FieldError{Field: "currency", Message: "is no ISO 4217 currency"}
+	}
+	if !order.Notional.Valid {
+		total := order.Quantity.Decimal.Mul(order.LimitPrice.Decimal)
+		return exact.Format(total.RoundCeil(decimals)), nil
+	}
+	if order.Notional.Decimal.Exponent() < -decimals {
+		return "", &FieldError{
+			Field:   "notional",
+			Message: fmt.Sprintf("has more decimals than %s has (%d)", order.Currency, decimals),
+		}
+	}
+	return exact.Format(order.Notional.Decimal), nil
+}
+
+// record holds the money and writes PENDING, in one round trip.
+func (s *Service) record(ctx context.Context, d draft) (row, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	rows, err := dbsql.New(s.pool).RecordPurchases(ctx, d.params(s.can.Name))
+	if err != nil {
+		return s.recovered(ctx, d, err)
+	}
+	if len(rows) == 0 {
+		return row{}, ErrInsufficientFunds
+	}
+	return row(rows[0]), nil
+}
+
+// recovered reads again after a failed record, whose commit may have gone through all
+// the same: what is recorded must be called.
+func (s *Service) recovered(ctx context.Context, d draft, cause error) (row, error) {
+	found, err := dbsql.New(s.pool).PurchaseByID(context.WithoutCancel(ctx), d.id)
+	if err == nil {
+		return found, nil
+	}
+	return row{}, unavailable(fmt.Errorf("record purchase: %w", cause))
+}
+
+func (d draft) params(brokerName string) dbsql.RecordPurchasesParams {
+	return dbsql.RecordPurchasesParams{
+		Ids:             []uuid.UUID{d.id},
+		AccountIds:      []string{d.order.Account},
+		IdempotencyKeys: []string{d.submission.IdempotencyKey},
+		Fingerprints:    [][]byte{d.fingerprint},
+		Symbols:         []string{d.order.Symbol},
+		Quantities:      []string{optional(d.order.Quantity)},
+		LimitPrices:     []string{optional(d.order.LimitPrice)},
+		Notionals:       []string{optional(d.order.Notional)},
+		Currencies:      []string{d.order.Currency},
+		Holds:           []string{d.hold},
+		Metadata:        []string{d.submission.Metadata},
+		Brokers:         []string{brokerName},
+		BrokerKeys:      []string{d.request.Key},
+		BrokerRequests:  [][]byte{d.request.Body},
+		RequestHashes:   [][]byte{d.hash[:]},
+	}
+}
+
+// repeatOr returns the purchase that the key belongs to, or refusal where there is none.
+func (s *Service) repeatOr(ctx context.Context, d draft, refusal error) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	first, err := dbsql.New(s.pool).PurchaseByKey(ctx, d.order.Account, d.submission.IdempotencyKey)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Result{}, refusal
+	}
+	if err != nil {
+		return Result{}, unavailable(fmt.Errorf("read purchase by key: %w", err))
+	}
+	if string(first.Fingerprint) != string(d.fingerprint) {
+		return Result{}, ErrKeyReused
+	}
+	return Result{Purchase: fromRow(first), Repeated: true}, nil
+}
+
+// place makes the first call, once, with a deadline of its own.
+func (s *Service) place(ctx context.Context, request broker.Request) broker.Answer {
+	ctx, cancel := context.WithTimeout(ctx, s.can.Timeout)
+	defer cancel()
+	answer := s.broker.Place(ctx, request)
+	s.observeCall(callPlace, request.Key, answer)
+	return answer
+}
+
+func (s *Service) observeCall(call, key string, answer broker.Answer) {
+	s.observer.BrokerCall(call, string(answer.Evidence), answer.Duration)
+	s.log.Info("broker call", "call", call, "broker_key", key, "result", answer.Evidence,
+		"reason", answer.Reason, "status_code", answer.StatusCode, "duration_ms", answer.Duration.Milliseconds())
+}

@@ -1,0 +1,36 @@
+package purchase
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// unavailable wraps an error of the database's condition as [*UnavailableError]; an
+// error that is a fault of ours is returned as it is.
+func unavailable(err error) error {
+	var own *UnavailableError
+	if errors.As(err, &own) || !passing(err) {
+		return err
+	}
+	return &UnavailableError{Detail: "the database is not there or overloaded", RetryAfter: retryAfterTrouble, Err: err}
+}
+
+// passingClasses are the SQLSTATE classes that speak of the database's condition:
+// connection, transaction rollback, resources, lock or object state, operator
+// intervention, system error.
+const passingClasses = "08 40 53 55 57 58"
+
+func passing(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		// No answer of the server's at all: it could not be reached, or not in time.
+		return true
+	}
+	return len(pgErr.Code) == 5 && strings.Contains(passingClasses, pgErr.Code[:2])
+}
