@@ -1,0 +1,83 @@
+package main
+
+import (
+	"strings"
+	"time"
+)
+
+// checkContradictions finds settings that are each readable and cannot hold together.
+// Each rule keeps a promise of the product; its reason stands beside it.
+func checkContradictions(r *reader, c config) {
+	checkTimes(r, c)
+	checkBroker(r, c.Broker)
+	checkJWT(r, c.JWT)
+}
+
+func checkTimes(r *reader, c config) {
+	// Past the key's life nothing can be replayed: a person must know before that.
+	if c.Policy.MaxAge >= c.Broker.KeyRetention {
+		r.fault("HOLDFAST_RETRY_MAX_AGE (%s) must be below HOLDFAST_BROKER_KEY_RETENTION (%s)",
+			c.Policy.MaxAge, c.Broker.KeyRetention)
+	}
+	// Else a first call that is still under way would be taken for interrupted.
+	if c.Policy.PendingGrace <= c.Broker.Timeout {
+		r.fault("HOLDFAST_PENDING_GRACE (%s) must be above HOLDFAST_BROKER_TIMEOUT (%s)",
+			c.Policy.PendingGrace, c.Broker.Timeout)
+	}
+	// A pass may make two calls, a lookup and a replay: else a living one is rescued.
+	if c.Policy.RescueAfter <= 2*c.Broker.Timeout {
+		r.fault("HOLDFAST_RESCUE_AFTER (%s) must be above twice HOLDFAST_BROKER_TIMEOUT (%s)",
+			c.Policy.RescueAfter, c.Broker.Timeout)
+	}
+}
+
+func checkBroker(r *reader, b brokerConfig) {
+	if b.Kind == "http" && b.URL == "" {
+		r.fault("HOLDFAST_BROKER=http needs HOLDFAST_BROKER_URL")
+	}
+	if _, _, ok := alpacaKeys(b.Token); b.Kind == "alpaca" && !ok {
+		r.fault("HOLDFAST_BROKER=alpaca needs HOLDFAST_BROKER_TOKEN as KEY-ID:SECRET")
+	}
+}
+
+func checkJWT(r *reader, c jwtConfig) {
+	parts := map[string]string{
+		"HOLDFAST_JWT_ISSUER":        c.Issuer,
+		"HOLDFAST_JWT_AUDIENCE":      c.Audience,
+		"HOLDFAST_JWT_JWKS_URL":      c.JWKSURL,
+		"HOLDFAST_JWT_ACCOUNT_CLAIM": c.AccountClaim,
+	}
+	var missing []string
+	for _, s := range settings { // the table's order, so that the line is always the same
+		if value, ok := parts[s.name]; ok && value == "" {
+			missing = append(missing, s.name)
+		}
+	}
+	if len(missing) > 0 && len(missing) < len(parts) {
+		r.fault("HOLDFAST_JWT_*: all four or none; missing: %s", strings.Join(missing, ", "))
+	}
+}
+
+// remarks are settings that hold together and still deserve a word at the start.
+func remarks(c config) []string {
+	var said []string
+	if (c.WebhookURL == "") != (c.WebhookSecret == "") {
+		said = append(said, "HOLDFAST_ALERT_WEBHOOK_URL and HOLDFAST_ALERT_WEBHOOK_SECRET belong together: one of them is not set")
+	}
+	if c.Broker.Settle >= c.Broker.KeyRetention && c.Broker.Idempotent {
+		said = append(said, "HOLDFAST_BROKER_SETTLE is not below HOLDFAST_BROKER_KEY_RETENTION: nothing will ever be replayed")
+	}
+	if c.Policy.RetryCap < c.Policy.RetryBase {
+		said = append(said, "HOLDFAST_RETRY_CAP is below HOLDFAST_RETRY_BASE: every wait is the cap")
+	}
+	if c.ShutdownTimeout < c.Broker.Timeout+time.Second {
+		said = append(said, "HOLDFAST_SHUTDOWN_TIMEOUT leaves a broker call under way no time to end: such purchases will be found by the sweep")
+	}
+	return said
+}
+
+// alpacaKeys takes apart the pair that Alpaca wants in two headers.
+func alpacaKeys(token string) (id, secret string, ok bool) {
+	id, secret, found := strings.Cut(token, ":")
+	return id, secret, found && id != "" && secret != ""
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// A settingsError names every setting that stops the start, in one line. It is wrong
+// usage.
+type settingsError struct{ problems []string }
+
+func (e *settingsError) Error() string { return "settings: " + strings.Join(e.problems, "; ") }
+
+// A lookup finds a variable of the environment.
+type lookup func(name string) (string, bool)
+
+// A reader reads settings and gathers what is wrong with them, so that one start tells
+// it all. An empty variable counts as not set: that is what compose files and unit
+// files make of an absent value.
+type reader struct {
+	lookup   lookup
+	problems []string
+}
+
+func (r *reader) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return &settingsError{r.problems}
+}
+
+func (r *reader) fault(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// text returns a setting's value, or its fallback. Asking for one that the table does
+// not have is a mistake of ours.
+func (r *reader) text(name string) string {
+	known, ok := settingNamed(name)
+	if !ok {
+		panic("setting " + name + " is not in the table")
+	}
+	if value, _ := r.lookup(name); strings.TrimSpace(value) != "" {
+		return strings.TrimSpace(value)
+	}
+	return known.fallback
+}
+
+// duration reads a Go duration of at least least.
+func (r *reader) duration(name string, least time.Duration) time.Duration {
+	text := r.text(name)
+	value, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		r.fault("%s is %q, not a duration such as 30s or 5m", name, text)
+	case value < least:
+		r.fault("%s is %s, must be at least %s", name, text, least)
+	}
+	return value
+}
+
+// whole reads a whole number between least and most.
+func (r *reader) whole(name string, least, most int) int {
+	text := r.text(name)
+	value, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		r.fault("%s is %q, not a whole number", name, text)
+	case value < least || value > most:
+		r.fault("%s is %d, must be %d to %d", name, value, least, most)
+	}
+	return value
+}
+
+// number reads a decimal number for which ok holds; want says what that is.
+func (r *reader) number(name, want string, ok func(float64) bool) float64 {
+	text := r.text(name)
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || !ok(value) {
+		r.fault("%s is %q, must be a number %s", name, text, want)
+	}
+	return value
+}
+
+func (r *reader) boolean(name string) bool {
+	text := r.text(name)
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		r.fault("%s is %q, must be true or false", name, text)
+	}
+	return value
+}
+
+func (r *reader) choice(name string, allowed ...string) string {
+	text := r.text(name)
+	if !slices.Contains(allowed, text) {
+		r.fault("%s is %q, must be one of %s", name, text, strings.Join(allowed, ", "))
+	}
+	return text
+}
+
+func (r *reader) list(name string) []string {
+	var items []string
+	for item := range strings.SplitSeq(r.text(name), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// address reads host:port; empty where it may be and is.
+func (r *reader) address(name string) string {
+	text := r.text(name)
+	if text == "" {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		r.fault("%s is %q, not an address such as 127.0.0.1:8080", name, text)
+	}
+	return text
+}
+
+// link reads an absolute http or https URL; empty where it is not set. What it names
+// may hold a secret, so a fault does not repeat it.
+func (r *reader) link(name string) string {
+	text := r.text(name)
+	if text == "" {
+		return ""
+	}
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+		r.fault("%s is not an http or https URL", name)
+	}
+	return strings.TrimRight(text, "/")
+}
+
+// database reads a Postgres URL; it holds a password, so a fault does not repeat it.
+func (r *reader) database(name, text string) string {
+	if text == "" {
+		return ""
+	}
+	if _, err := pgxpool.ParseConfig(text); err != nil {
+		r.fault("%s is not a Postgres URL", name)
+	}
+	return text
+}
