@@ -1,0 +1,104 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"holdfast/sql/dbsql"
+)
+
+const (
+	// alertLife is how long an alert is worth telling; after a day it is in the log,
+	// in the summary and in every list, and nobody waits for the message.
+	alertLife = 24 * time.Hour
+	// The wait after a failed delivery is the alert's age within these bounds: each
+	// wait doubles the age, and a job that was lost and made anew keeps the pace.
+	alertWaitMin = 5 * time.Second
+	alertWaitMax = time.Hour
+)
+
+// alertWorker delivers one alert. It may deliver one twice, where the process dies
+// between the answer and the commit; the id tells the receiver.
+type alertWorker struct {
+	river.WorkerDefaults[alertArgs]
+	pool    *pgxpool.Pool
+	webhook *Webhook // nil: a line in the log is the delivery
+	timeout time.Duration
+	log     *slog.Logger
+}
+
+func (w *alertWorker) Timeout(*river.Job[alertArgs]) time.Duration { return w.timeout }
+
+func (w *alertWorker) Work(ctx context.Context, job *river.Job[alertArgs]) error {
+	id, err := uuid.Parse(job.Args.AlertID)
+	if err != nil {
+		return river.JobCancel(errBadArgs)
+	}
+	alert, err := dbsql.New(w.pool).AlertToDeliver(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read alert: %w", err)
+	}
+	if err := w.deliver(ctx, alert); err != nil {
+		return w.postpone(ctx, job, alert, err)
+	}
+	return w.finish(ctx, job, (*dbsql.Queries).MarkAlertDelivered, id)
+}
+
+func (w *alertWorker) deliver(ctx context.Context, alert dbsql.AlertToDeliverRow) error {
+	if w.webhook == nil {
+		w.log.ErrorContext(ctx, "alert", "alert_id", alert.ID, "type", alert.Type, "data", json.RawMessage(alert.Data))
+		return nil
+	}
+	return w.webhook.Send(ctx, Alert{
+		ID: alert.ID, Type: alert.Type, CreatedAt: alert.CreatedAt, Data: json.RawMessage(alert.Data),
+	})
+}
+
+func (w *alertWorker) postpone(
+	ctx context.Context, job *river.Job[alertArgs], alert dbsql.AlertToDeliverRow, cause error,
+) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return cause
+	}
+	age := time.Duration(alert.Age * float64(time.Second))
+	log := w.log.With("alert_id", alert.ID, "type", alert.Type, "age", age.Round(time.Second), "error", cause)
+	if age >= alertLife {
+		log.ErrorContext(ctx, "alert abandoned: a day of deliveries has failed", "data", json.RawMessage(alert.Data))
+		return w.finish(ctx, job, (*dbsql.Queries).MarkAlertAbandoned, alert.ID)
+	}
+	wait := alertWait(age)
+	log.WarnContext(ctx, "alert not delivered", "again", wait)
+	return river.JobSnooze(wait)
+}
+
+func alertWait(age time.Duration) time.Duration {
+	return spread(min(max(age, alertWaitMin), alertWaitMax))
+}
+
+// finish marks the alert and completes its job, both or neither.
+func (w *alertWorker) finish(
+	ctx context.Context, job *river.Job[alertArgs], mark func(*dbsql.Queries, context.Context, uuid.UUID) error, id uuid.UUID,
+) error {
+	err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+		if err := mark(dbsql.New(tx), ctx, id); err != nil {
+			return err
+		}
+		return completion(job)(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("mark alert: %w", err)
+	}
+	return nil
+}
