@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+
+	"holdfast/account"
+	"holdfast/api/auth"
+	"holdfast/purchase"
+)
+
+// retryWhenUnavailable is what a client is told to wait where nothing better is known.
+const retryWhenUnavailable = 2 * time.Second
+
+// known says which problem an error of the rooms behind the API is.
+var known = []struct {
+	err    error
+	slug   slug
+	detail string
+}{
+	{auth.ErrUnauthorized, unauthorized, "the API key is unknown, expired or revoked"},
+	{purchase.ErrNotFound, notFound, "there is no such purchase"},
+	{purchase.ErrAccountNotFound, accountNotFound, "there is no such account"},
+	{account.ErrNotFound, accountNotFound, "there is no such account"},
+	{purchase.ErrInsufficientFunds, insufficientFunds, "the account has less available than the purchase reserves"},
+	{purchase.ErrKeyReused, idempotencyKeyReused, "this key belongs to a purchase of another meaning"},
+	{account.ErrKeyReused, idempotencyKeyReused, "this key belongs to a deposit of another meaning"},
+	{account.ErrExists, accountExists, "an account with this id exists already"},
+	{purchase.ErrAlreadySettled, alreadySettled, "the purchase is final already"},
+	{purchase.ErrNotResolvable, notResolvable, "the first call to the broker is still under way"},
+	{purchase.ErrNotReconcilable, notReconcilable, "only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled"},
+	{purchase.ErrOrderIDTaken, orderIDTaken, "the broker's order id belongs to another purchase"},
+}
+
+// problemOf tells which problem an error is; one that nobody foresaw is internal-error.
+func problemOf(err error) *problem {
+	var own *problem
+	if errors.As(err, &own) {
+		return own
+	}
+	for _, k := range known {
+		if errors.Is(err, k.err) {
+			return because(k.slug, k.detail)
+		}
+	}
+	if p := fieldProblem(err); p != nil {
+		return p
+	}
+	if p := unavailableProblem(err); p != nil {
+		return p
+	}
+	return &problem{slug: internalError, detail: "the request could not be handled; its X-Request-Id names it", cause: err}
+}
+
+func fieldProblem(err error) *problem {
+	var field *purchase.FieldError
+	switch {
+	case errors.As(err, &field):
+		return invalid(fieldError{field.Field, field.Message})
+	case errors.Is(err, purchase.ErrCurrency):
+		return invalid(fieldError{"currency", "is not the account's currency"})
+	case errors.Is(err, account.ErrCurrency):
+		return invalid(fieldError{"currency", "must be an ISO 4217 code such as USD"})
+	case errors.Is(err, account.ErrID):
+		return invalid(fieldError{"id", messageAccountID})
+	case errors.Is(err, account.ErrAmount):
+		return invalid(fieldError{"amount", "must be above zero, with no more decimals than the currency has"})
+	}
+	return nil
+}
+
+func unavailableProblem(err error) *problem {
+	var refused *purchase.UnavailableError
+	if errors.As(err, &refused) {
+		return &problem{
+			slug: unavailable, detail: refused.Detail, cause: refused.Err,
+			retryAfter: max(refused.RetryAfter, time.Second),
+		}
+	}
+	if !passing(err) {
+		return nil
+	}
+	return &problem{
+		slug: unavailable, detail: "the database is not there or overloaded",
+		retryAfter: retryWhenUnavailable, cause: err,
+	}
+}
+
+// passing tells whether err speaks of the database's condition, which passes, and not
+// of a fault of ours.
+func passing(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code[:min(2, len(pg.Code))] {
+		case "08", "40", "53", "55", "57", "58":
+			return true
+		}
+		return false
+	}
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, puddle.ErrClosedPool)
+}
