@@ -45,7 +45,7 @@ type draft struct {
 // [ErrInsufficientFunds], [ErrCurrency], [ErrKeyReused], [*FieldError], and
 // [*UnavailableError] where nothing was recorded.
 func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
-	ctx = context.WithoutCancel(ctx)
+	ctx, began := context.WithoutCancel(ctx), time.Now()
 	d, err := s.draft(ctx, sub)
 	if err != nil {
 		return Result{}, err
@@ -60,7 +60,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
 		return s.repeatOr(ctx, d, err)
 	}
 	s.observer.StatusChanged(Pending)
-	answer := s.place(ctx, d.request)
+	answer := s.place(ctx, began, d.request)
 	call.Done(answer.Answered)
 	return Result{Purchase: fromRow(s.settleReply(ctx, recorded, answer))}, nil
 }
@@ -165,7 +165,9 @@ func (s *Service) record(ctx context.Context, d draft) (row, error) {
 // recovered reads again after a failed record, whose commit may have gone through all
 // the same: what is recorded must be called.
 func (s *Service) recovered(ctx context.Context, d draft, cause error) (row, error) {
-	found, err := dbsql.New(s.pool).PurchaseByID(context.WithoutCancel(ctx), d.id)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout/2)
+	defer cancel()
+	found, err := dbsql.New(s.pool).PurchaseByID(ctx, d.id)
 	if err == nil {
 		return found, nil
 	}
@@ -209,9 +211,13 @@ func (s *Service) repeatOr(ctx context.Context, d draft, refusal error) (Result,
 	return Result{Purchase: fromRow(first), Repeated: true}, nil
 }
 
-// place makes the first call, once, with a deadline of its own.
-func (s *Service) place(ctx context.Context, request broker.Request) broker.Answer {
-	ctx, cancel := context.WithTimeout(ctx, s.can.Timeout)
+// place makes the first call, once, with a deadline of its own. A process that was
+// stopped for long after it recorded must not call at all: others may have taken the
+// purchase for interrupted and ended it.
+func (s *Service) place(ctx context.Context, began time.Time, request broker.Request) broker.Answer {
+	ctx, cancel := context.WithDeadline(ctx, began.Add(2*recordTimeout+s.can.Timeout))
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, s.can.Timeout)
 	defer cancel()
 	answer := s.broker.Place(ctx, request)
 	s.observeCall(callPlace, request.Key, answer)

@@ -114,8 +114,8 @@ type PurchaseEventDefault struct {
 }
 
 type PurchaseEventHead struct {
-	OnlyRow bool
-	LastID  int64
+	OnlyRow   bool
+	DroppedID int64
 }
 
 type PurchaseNote struct {

@@ -82,9 +82,10 @@ CREATE TABLE transaction_history (
     CONSTRAINT transaction_history_attempts_check CHECK (attempts >= 0)
 ) WITH (fillfactor = 80);
 
--- One broker order belongs to one purchase.
+-- One broker order belongs to one purchase. Hashed, for a broker's id may be longer than
+-- an index takes.
 CREATE UNIQUE INDEX transaction_history_broker_order_id_idx
-    ON transaction_history (broker, broker_order_id) WHERE broker_order_id IS NOT NULL;
+    ON transaction_history (broker, md5(broker_order_id)) WHERE broker_order_id IS NOT NULL;
 
 -- The sweep (what is overdue), the gauge of the oldest due retry, audit.
 CREATE INDEX transaction_history_unknown_retry_idx

@@ -13,7 +13,13 @@ CREATE TABLE outbox (
     reason          text,
     occurred_at     timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT outbox_pkey PRIMARY KEY (id)
-) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+) WITH (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    -- Giving pages back would lock the table against the purchases for nothing: the
+    -- next burst needs them again.
+    vacuum_truncate = false
+);
 
 -- The event log: id is given by the relay, one after the other without a gap, so that
 -- a reader needs only "id > last". Partitioned by the day (UTC) it was logged on;
@@ -38,12 +44,96 @@ CREATE TABLE purchase_event_default PARTITION OF purchase_event DEFAULT;
 CREATE INDEX purchase_event_account_idx ON purchase_event (account_id, id);
 CREATE INDEX purchase_event_transaction_idx ON purchase_event (transaction_id, version);
 
--- The relay's lock and counter, one row. Whoever holds the row may number events.
+-- The relay's lock, one row: whoever holds it may number events. The row is locked, not
+-- written, for a row written in every batch would grow a chain of dead versions while
+-- any old snapshot is open. dropped_id is the highest number that retention has taken
+-- away: a cursor below it has missed something, and numbers never start below it.
 CREATE TABLE purchase_event_head (
-    only_row boolean NOT NULL DEFAULT true,
-    last_id  bigint  NOT NULL DEFAULT 0,
+    only_row   boolean NOT NULL DEFAULT true,
+    dropped_id bigint  NOT NULL DEFAULT 0,
     CONSTRAINT purchase_event_head_pkey PRIMARY KEY (only_row),
     CONSTRAINT purchase_event_head_only_row_check CHECK (only_row)
 );
 
 INSERT INTO purchase_event_head DEFAULT VALUES;
+
+-- Moves up to batch rows of the outbox into the log and returns them as logged. A
+-- function, so that a batch is one statement and one round trip: no relay that dies or
+-- freezes in the middle can hold the lock.
+--
+-- Only rows above mark are looked at, because the index still holds every row moved
+-- since the oldest snapshot of the cluster was taken. mark is a guess: a row below it may
+-- yet be committed. Skipping one must not reverse a purchase's versions, so where a
+-- candidate's predecessor is neither in the log nor before it in the batch, the batch is
+-- taken from the whole outbox instead; there a visible version's predecessor is visible
+-- too and has the lower id, so plain id order is right.
+-- +goose StatementBegin
+CREATE FUNCTION move_outbox(mark bigint, batch integer) RETURNS SETOF purchase_event
+LANGUAGE plpgsql
+-- The statistics say that the outbox is empty, which makes reading all of it look cheap.
+SET enable_seqscan = off
+AS $$
+DECLARE
+    ids    bigint[];
+    astray boolean;
+    last   bigint;
+    logged timestamptz;
+BEGIN
+    -- Each statement below must see what was committed before it: the lock is worth
+    -- nothing to a snapshot taken before it was granted.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'move_outbox runs in read committed only';
+    END IF;
+    -- An idle poll takes no lock, and so writes nothing.
+    IF NOT EXISTS (SELECT FROM outbox o WHERE o.id > mark) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM purchase_event_head FOR UPDATE;
+
+    WITH candidate AS (
+        SELECT o.id, o.transaction_id, o.version
+        FROM outbox o
+        WHERE o.id > mark
+        ORDER BY o.id
+        LIMIT batch
+    ), chain AS (
+        SELECT c.*, first_value(c.version) OVER w AS base, row_number() OVER w AS nth
+        FROM candidate c
+        WINDOW w AS (PARTITION BY c.transaction_id ORDER BY c.id)
+    )
+    SELECT array_agg(c.id), bool_or(
+               c.version <> c.base + c.nth - 1
+               OR (c.base > 2 AND NOT EXISTS (
+                   SELECT FROM purchase_event e
+                   WHERE e.transaction_id = c.transaction_id AND e.version = c.base - 1)))
+    INTO ids, astray
+    FROM chain c;
+    IF mark > 0 AND astray THEN
+        SELECT array_agg(c.id) INTO ids
+        FROM (SELECT o.id FROM outbox o ORDER BY o.id LIMIT batch) c;
+    END IF;
+    IF ids IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Read under the lock: numbers and times rise together.
+    logged := clock_timestamp();
+    SELECT GREATEST(h.dropped_id, (SELECT max(e.id) FROM purchase_event e)) INTO last
+    FROM purchase_event_head h;
+    RETURN QUERY
+    WITH taken AS (
+        DELETE FROM outbox o WHERE o.id = ANY (ids)
+        RETURNING o.*
+    )
+    INSERT INTO purchase_event (id, transaction_id, account_id, version, status, previous_status,
+                                reason, occurred_at, logged_at)
+    SELECT last + row_number() OVER (ORDER BY t.id), t.transaction_id, t.account_id, t.version, t.status,
+           t.previous_status, t.reason, t.occurred_at, logged
+    FROM taken t
+    RETURNING *;
+    -- One a batch, and never in a purchase's own transaction: a commit that notifies
+    -- waits for every other one that does, in the whole cluster.
+    PERFORM pg_notify('holdfast_events', '');
+END
+$$;
+-- +goose StatementEnd

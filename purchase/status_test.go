@@ -1,0 +1,68 @@
+package purchase_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/purchase"
+)
+
+// documented reads the table of docs/states.md: what may follow what.
+func documented(t *testing.T) map[purchase.Status][]purchase.Status {
+	t.Helper()
+	text, err := os.ReadFile("../docs/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile("`([A-Z_]+)`")
+	table := map[purchase.Status][]purchase.Status{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || !word.MatchString(cells[1]) {
+			continue
+		}
+		status := purchase.Status(word.FindStringSubmatch(cells[1])[1])
+		table[status] = nil
+		for _, match := range word.FindAllStringSubmatch(cells[4], -1) {
+			table[status] = append(table[status], purchase.Status(match[1]))
+		}
+	}
+	return table
+}
+
+func TestTransitionsAreDocumented(t *testing.T) {
+	t.Parallel()
+	table := documented(t)
+	if len(table) != len(purchase.Statuses()) {
+		t.Fatalf("docs/states.md has %d statuses, the code %d", len(table), len(purchase.Statuses()))
+	}
+	for _, from := range purchase.Statuses() {
+		for _, to := range purchase.Statuses() {
+			if got, want := from.CanBecome(to), slices.Contains(table[from], to); got != want {
+				t.Errorf("%s to %s: the code says %t, docs/states.md %t", from, to, got, want)
+			}
+		}
+	}
+}
+
+func TestFinalStatusesLeadNowhere(t *testing.T) {
+	t.Parallel()
+	for _, from := range purchase.Statuses() {
+		leads := slices.ContainsFunc(purchase.Statuses(), from.CanBecome)
+		if leads == from.Final() {
+			t.Errorf("%s: final is %t, but something follows: %t", from, from.Final(), leads)
+		}
+	}
+}
+
+func TestOutcomeClaimsNothingBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, status := range purchase.Statuses() {
+		if (status.Outcome() == purchase.OutcomePending) == status.Final() {
+			t.Errorf("%s has outcome %s", status, status.Outcome())
+		}
+	}
+}
