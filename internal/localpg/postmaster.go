@@ -1,0 +1,170 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// shutdown is a way to stop a postmaster.
+type shutdown int
+
+const (
+	fast      shutdown = iota // cut the connections, write a checkpoint
+	immediate                 // as a crash: recovery at the next start
+)
+
+// fastTimeout is how long a fast shutdown may take before it becomes an immediate
+// one, which loses nothing that was committed.
+const fastTimeout = 20 * time.Second
+
+// postmaster is what postmaster.pid says of a server.
+type postmaster struct {
+	pid    int
+	socket string
+}
+
+func (m postmaster) url(name string) string {
+	query := url.Values{"host": {m.socket}, "port": {socketPort}}
+	return (&url.URL{
+		Scheme: "postgres", User: url.User(superuser), Path: "/" + name, RawQuery: query.Encode(),
+	}).String()
+}
+
+// postmaster reports the server that runs on the data, and whether there is one. A
+// file whose process is gone, or has become another program's, is no server.
+func (p place) postmaster() (postmaster, bool) {
+	text, err := os.ReadFile(p.pidFile())
+	if err != nil {
+		return postmaster{}, false
+	}
+	// Lines: pid, data folder, start time, port, socket folder, ... The last ones
+	// come only once the server listens.
+	lines := strings.Split(string(text), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(lines[0]))
+	if err != nil || pid <= 0 {
+		return postmaster{}, false
+	}
+	found := postmaster{pid: pid}
+	if len(lines) > 4 {
+		found.socket = lines[4]
+	}
+	return found, alive(pid) && serves(pid, p.data())
+}
+
+func (p place) pidFile() string { return filepath.Join(p.data(), "postmaster.pid") }
+
+// clear removes a postmaster.pid whose process id belongs to another program by
+// now, where Postgres cannot tell and would refuse to start. All other stale files
+// it handles itself.
+func (p place) clear() error {
+	text, err := os.ReadFile(p.pidFile())
+	if err != nil {
+		return nil //nolint:nilerr // No file: nothing to clear.
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil || !alive(pid) || serves(pid, p.data()) {
+		return nil //nolint:nilerr // Not a process of another program: Postgres knows best.
+	}
+	if err := os.Remove(p.pidFile()); err != nil {
+		return fmt.Errorf("remove stale postmaster.pid: %w", err)
+	}
+	return nil
+}
+
+// alive collects the process if it is a dead child of ours; a zombie of anybody's
+// is not alive.
+func alive(pid int) bool {
+	if exited(pid) {
+		return false
+	}
+	err := syscall.Kill(pid, 0)
+	return (err == nil || errors.Is(err, syscall.EPERM)) && !zombie(pid)
+}
+
+// exited collects a child of ours that is gone. Asking, instead of waiting in a
+// goroutine, treats a server that we found running like one that we started.
+func exited(pid int) bool {
+	var status syscall.WaitStatus
+	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	return err == nil && got == pid
+}
+
+// stop ends the server that runs on the data, if one does.
+func (p place) stop(ctx context.Context, how shutdown) error {
+	found, running := p.postmaster()
+	if !running {
+		return nil
+	}
+	if err := p.end(ctx, found.pid, how); err != nil {
+		return err
+	}
+	if found.socket != "" && found.socket != p.cluster() {
+		_ = os.Remove(found.socket) // a temp folder of ours, empty by now
+	}
+	return nil
+}
+
+func (p place) end(ctx context.Context, pid int, how shutdown) error {
+	if how == fast {
+		if err := signal(pid, syscall.SIGINT); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, fastTimeout)
+		defer cancel()
+		if gone(ctx, pid) {
+			return nil
+		}
+	}
+	return quit(ctx, pid)
+}
+
+func quit(ctx context.Context, pid int) error {
+	if err := signal(pid, syscall.SIGQUIT); err != nil {
+		return err
+	}
+	// Postgres kills its own children after 5 seconds of an immediate shutdown.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fastTimeout)
+	defer cancel()
+	if !gone(ctx, pid) {
+		return fmt.Errorf("stop postgres: process %d does not end", pid)
+	}
+	return nil
+}
+
+func signal(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stop postgres: %w", err)
+	}
+	return nil
+}
+
+// gone waits for the process to end.
+func gone(ctx context.Context, pid int) bool {
+	for alive(pid) {
+		if !pause(ctx, poll) {
+			return !alive(pid)
+		}
+	}
+	return true
+}
+
+// pause reports false where ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
