@@ -224,13 +224,13 @@ func (q *Queries) EventsAfterOfPurchase(ctx context.Context, arg EventsAfterOfPu
 }
 
 const heartbeat = `-- name: Heartbeat :exec
-SELECT pg_notify('holdfast_events', ''), set_config('synchronous_commit', 'off', true)
+SELECT pg_notify('holdfast_events', $1::text), set_config('synchronous_commit', 'off', true)
 `
 
 // What every listener should hear; nothing is lost with it, so its commit need not wait
 // for the disk.
-func (q *Queries) Heartbeat(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, heartbeat)
+func (q *Queries) Heartbeat(ctx context.Context, payload string) error {
+	_, err := q.db.Exec(ctx, heartbeat, payload)
 	return err
 }
 
@@ -312,4 +312,15 @@ UPDATE purchase_event_head SET dropped_id = GREATEST(dropped_id, $1)
 func (q *Queries) RaiseDropped(ctx context.Context, droppedID int64) error {
 	_, err := q.db.Exec(ctx, raiseDropped, droppedID)
 	return err
+}
+
+const relationExists = `-- name: RelationExists :one
+SELECT (to_regclass($1::text) IS NOT NULL)::boolean AS found
+`
+
+func (q *Queries) RelationExists(ctx context.Context, name string) (bool, error) {
+	row := q.db.QueryRow(ctx, relationExists, name)
+	var found bool
+	err := row.Scan(&found)
+	return found, err
 }

@@ -38,7 +38,7 @@ LIMIT @batch;
 -- name: Heartbeat :exec
 -- What every listener should hear; nothing is lost with it, so its commit need not wait
 -- for the disk.
-SELECT pg_notify('holdfast_events', ''), set_config('synchronous_commit', 'off', true);
+SELECT pg_notify('holdfast_events', @payload::text), set_config('synchronous_commit', 'off', true);
 
 -- name: EventDays :many
 -- The day partitions there are, by name.
@@ -47,6 +47,9 @@ FROM pg_catalog.pg_inherits i
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'purchase_event'::regclass
 ORDER BY c.relname;
+
+-- name: RelationExists :one
+SELECT (to_regclass(@name::text) IS NOT NULL)::boolean AS found;
 
 -- name: DatabaseTime :one
 SELECT clock_timestamp()::timestamptz AS now;

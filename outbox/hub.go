@@ -1,0 +1,237 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// waitingMax is how many events may wait for one subscriber.
+	waitingMax = 256
+	// recentMax is how many events the hub keeps for those who join: everyone who was
+	// cut off for a moment resumes without a query, all ten thousand at once.
+	recentMax = 1024
+	// pageMax is how many events the hub reads at once.
+	pageMax = 500
+)
+
+// Why a subscription has ended.
+var (
+	// ErrSlow: more events waited than a subscriber may leave waiting.
+	ErrSlow = errors.New("subscriber is too slow")
+	// ErrReset: the log went back behind what was delivered, as after the restore of a
+	// backup under a running process.
+	ErrReset = errors.New("event log was reset")
+	// ErrClosed: the subscriber's own word.
+	ErrClosed = errors.New("subscription is closed")
+)
+
+// HubConfig of a [Hub].
+type HubConfig struct {
+	Pool *pgxpool.Pool
+	// Encode gives the bytes of an event that its receivers share; it is called once an
+	// event, and not at all where nobody receives it.
+	Encode func(Event) []byte
+	Poll   time.Duration
+	Log    *slog.Logger
+}
+
+// Hub delivers a process's events. It alone reads the log's end; a subscriber costs it
+// no query, and an event costs it its receivers only.
+type Hub struct {
+	log     *Log
+	encode  func(Event) []byte
+	poll    time.Duration
+	logger  *slog.Logger
+	trouble trouble
+	poke    poke
+	ready   chan struct{}
+	lag     atomic.Int64
+
+	mu       sync.Mutex
+	position int64 // the last event delivered
+	recent   recent
+	members  members
+}
+
+// NewHub returns a hub that [Hub.Run] sets to work.
+func NewHub(c HubConfig) *Hub {
+	h := &Hub{
+		log: NewLog(c.Pool), encode: c.Encode, poll: c.Poll, logger: orDiscard(c.Log), poke: newPoke(),
+		ready:   make(chan struct{}),
+		members: members{byAccount: map[string]*group{}, byPurchase: map[uuid.UUID]*group{}},
+	}
+	h.trouble = trouble{log: h.logger, what: "reading events"}
+	if h.poll <= 0 {
+		h.poll = defaultPoll
+	}
+	return h
+}
+
+// Poke says that the log may have grown. It never blocks.
+func (h *Hub) Poke() { h.poke.give() }
+
+// Ready is closed once the hub knows where the log ends; before, nobody can subscribe.
+func (h *Hub) Ready() <-chan struct{} { return h.ready }
+
+// Position is the last event that was delivered.
+func (h *Hub) Position() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.position
+}
+
+// Subscribers is how many there are.
+func (h *Hub) Subscribers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members.count
+}
+
+// Lag is the time from an event's number to its delivery here, or for how long the log
+// could not be read.
+func (h *Hub) Lag() time.Duration {
+	return max(time.Duration(h.lag.Load()), h.trouble.lasts())
+}
+
+// Run delivers until ctx ends, and returns nil then. A database that is away is waited
+// for; subscriptions outlive it.
+func (h *Hub) Run(ctx context.Context) error {
+	for !h.begin(ctx) {
+		if !sleep(ctx, h.poll) {
+			return nil
+		}
+	}
+	for h.poke.wait(ctx, h.poll) {
+		err := h.catchUp(ctx)
+		h.trouble.note(ctx, err)
+		if err != nil && !sleep(ctx, h.poll) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// begin starts a little before the log's end, so that recent is filled from the first
+// moment: after a restart all streams resume at once.
+func (h *Hub) begin(ctx context.Context) bool {
+	bounds, err := h.log.Bounds(ctx)
+	if err == nil {
+		h.restart(max(bounds.Dropped, bounds.Last-recentMax))
+		err = h.catchUp(ctx)
+	}
+	h.trouble.note(ctx, err)
+	if err != nil {
+		return false
+	}
+	close(h.ready)
+	return true
+}
+
+func (h *Hub) restart(position int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.position = position
+	h.recent = recent{floor: position}
+}
+
+// catchUp reads the log to its end.
+func (h *Hub) catchUp(ctx context.Context) error {
+	for {
+		after := h.Position()
+		page, err := h.log.Read(ctx, Filter{}, after, maxID, pageMax)
+		if err != nil {
+			return err
+		}
+		h.deliver(page)
+		if len(page) == pageMax {
+			continue
+		}
+		if len(page) > 0 {
+			return nil
+		}
+		return h.checkReset(ctx, after)
+	}
+}
+
+// checkReset ends all subscriptions where the log ends before what has been delivered.
+// Their clients come back and are told to start afresh.
+func (h *Hub) checkReset(ctx context.Context, after int64) error {
+	bounds, err := h.log.Bounds(ctx)
+	if err != nil || bounds.Last >= after {
+		return err
+	}
+	h.logger.ErrorContext(ctx, "event log went back: ending all streams", "delivered", after, "last", bounds.Last)
+	h.restart(bounds.Last)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.members.all() {
+		h.end(s, ErrReset)
+	}
+	return nil
+}
+
+// Feed delivers what this process's relay has just committed, where it follows upon what
+// was delivered last: numbers have no gap, so then it is the log's very next piece.
+// Otherwise the log is read.
+func (h *Hub) Feed(fresh []Event) {
+	h.mu.Lock()
+	fits := len(fresh) > 0 && h.started() && fresh[0].ID == h.position+1 &&
+		fresh[len(fresh)-1].ID == h.position+int64(len(fresh))
+	if fits {
+		h.deliverLocked(fresh)
+	}
+	h.mu.Unlock()
+	if !fits {
+		h.Poke()
+	}
+}
+
+func (h *Hub) started() bool {
+	select {
+	case <-h.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+func (h *Hub) deliver(page []Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deliverLocked(page)
+}
+
+// deliverLocked hands events on in order; what was delivered before is passed over.
+func (h *Hub) deliverLocked(page []Event) {
+	var lag time.Duration
+	for i := range page {
+		if page[i].ID <= h.position {
+			continue
+		}
+		m := &Message{Event: page[i]}
+		h.position = m.ID
+		h.recent.add(m)
+		h.members.receivers(&m.Event, func(s *Subscription) { h.hand(s, m) })
+		lag = max(lag, time.Since(m.LoggedAt))
+	}
+	h.members.removeEnded()
+	h.lag.Store(int64(lag))
+}
+
+// hand gives a message to a subscriber, encoded once for all.
+func (h *Hub) hand(s *Subscription, m *Message) {
+	if m.Wire == nil {
+		m.Wire = h.encode(m.Event)
+	}
+	if !s.push(m) {
+		h.members.ended = append(h.members.ended, s)
+	}
+}

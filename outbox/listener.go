@@ -1,0 +1,174 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgxlisten"
+
+	"holdfast/sql/dbsql"
+)
+
+// channel is the one of all notifications; the function move_outbox and the query
+// Heartbeat name it too.
+const channel = "holdfast_events"
+
+// heartbeat is the payload that says only that notifications arrive.
+const heartbeat = "heartbeat"
+
+const (
+	// beatEvery and beatsMissed: a connection that brings nothing for some three seconds,
+	// though notifications are sent, is replaced. Only silence can tell: the other side of
+	// a half-open connection never will, and a LISTEN session cannot ask.
+	beatEvery   = time.Second
+	beatsMissed = 3
+	// connectTimeout bounds a dial into a network that swallows everything.
+	connectTimeout = 3 * time.Second
+	// reconnectDelay stands in for pgxlisten's minute.
+	reconnectDelay = time.Second
+	// deafMax sessions in a row that heard nothing mean that LISTEN does not work here;
+	// then one is tried every deafRetry.
+	deafMax   = 3
+	deafRetry = time.Minute
+)
+
+// ListenerConfig of a [Listener].
+type ListenerConfig struct {
+	// URL of a direct connection: LISTEN hears nothing through a transaction pooler.
+	URL string
+	// Pool sends the heartbeats.
+	Pool *pgxpool.Pool
+	// Wake is called for every notification. It must not block.
+	Wake func()
+	Log  *slog.Logger
+}
+
+// Listener hears of other processes' batches, one connection a process. What it misses
+// the polls find.
+type Listener struct {
+	url     string
+	queries *dbsql.Queries
+	wake    func()
+	log     *slog.Logger
+	trouble trouble
+	heard   atomic.Int64
+}
+
+// NewListener returns a listener that [Listener.Run] sets to work.
+func NewListener(c ListenerConfig) *Listener {
+	l := &Listener{url: c.URL, queries: dbsql.New(c.Pool), wake: c.Wake, log: orDiscard(c.Log)}
+	l.trouble = trouble{log: l.log, what: "listening for events"}
+	return l
+}
+
+// Run listens until ctx ends, and returns nil then.
+func (l *Listener) Run(ctx context.Context) error {
+	deaf, said := 0, false
+	for ctx.Err() == nil {
+		if l.session(ctx) {
+			deaf, said = 0, false
+			continue
+		}
+		deaf++
+		if deaf < deafMax {
+			continue
+		}
+		if !said && ctx.Err() == nil {
+			said = true
+			l.log.WarnContext(ctx, "no notification arrives on the LISTEN connection: events are found by polling alone",
+				"try", "a direct database connection for LISTEN, past any transaction pooler")
+		}
+		sleep(ctx, deafRetry)
+	}
+	return nil
+}
+
+// session listens until the watchdog finds it deaf, or ctx ends. It tells whether it had
+// heard anything before.
+func (l *Listener) session(ctx context.Context) bool {
+	before := l.heard.Load()
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.listen(ctx)
+	}()
+	l.watch(ctx)
+	cancel()
+	<-done
+	return l.heard.Load() != before
+}
+
+// listen returns when ctx ends; pgxlisten reconnects by itself till then.
+func (l *Listener) listen(ctx context.Context) {
+	listener := pgxlisten.Listener{
+		Connect:        l.connect,
+		ReconnectDelay: reconnectDelay,
+		LogError:       l.trouble.note,
+	}
+	listener.Handle(channel, handler{l})
+	// It returns ctx's error only: connecting and handling are set above.
+	_ = listener.Listen(ctx)
+}
+
+func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(l.url)
+	if err != nil {
+		return nil, fmt.Errorf("parse listen url: %w", err)
+	}
+	config.ConnectTimeout = connectTimeout
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to listen: %w", err)
+	}
+	return conn, nil
+}
+
+// watch sends a heartbeat whenever it has been quiet, and returns when several in a row
+// were sent and none was heard. Those that could not be sent prove nothing.
+func (l *Listener) watch(ctx context.Context) {
+	heard, missed := l.heard.Load(), 0
+	for sleep(ctx, beatEvery) {
+		if now := l.heard.Load(); now != heard {
+			heard, missed = now, 0
+			continue
+		}
+		if missed == beatsMissed {
+			l.log.InfoContext(ctx, "replacing a listener that hears nothing")
+			return
+		}
+		if l.beat(ctx) == nil {
+			missed++
+		}
+	}
+}
+
+func (l *Listener) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return l.queries.Heartbeat(ctx, heartbeat)
+}
+
+// handler runs on the connection's only goroutine: it pokes and returns.
+type handler struct{ *Listener }
+
+func (h handler) HandleNotification(ctx context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
+	h.heard.Add(1)
+	h.trouble.note(ctx, nil)
+	if n.Payload != heartbeat {
+		h.wake()
+	}
+	return nil
+}
+
+// HandleBacklog is called when listening begins: what was told before went unheard.
+func (h handler) HandleBacklog(context.Context, string, *pgx.Conn) error {
+	h.wake()
+	return nil
+}
