@@ -1,0 +1,462 @@
+package httpbroker_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shopspring/decimal"
+	"go.uber.org/goleak"
+
+	"holdfast/broker"
+	"holdfast/broker/brokertest"
+	"holdfast/broker/httpbroker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const key = "hf-0198f2c4"
+
+func some(s string) decimal.NullDecimal {
+	return decimal.NewNullDecimal(decimal.RequireFromString(s))
+}
+
+func shares() broker.Order {
+	return broker.Order{Account: "acct-1", Symbol: "AAPL", Currency: "USD", Quantity: some("10"), LimitPrice: some("25.00")}
+}
+
+type bundle struct {
+	server *brokertest.Server
+	client *httpbroker.Client
+}
+
+func setup(t *testing.T, timeout time.Duration) bundle {
+	t.Helper()
+	server := brokertest.NewServer(t)
+	client, err := httpbroker.New(httpbroker.Config{
+		URL: server.URL() + "/base/", Token: "secret", Timeout: timeout, Idempotent: true,
+		DuplicateCodes: []string{" Order_Exists ", ""},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return bundle{server, client}
+}
+
+func (b bundle) place(t *testing.T) broker.Answer {
+	t.Helper()
+	body, err := b.client.Encode(key, shares())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.client.Place(t.Context(), broker.Request{Key: key, Body: body})
+}
+
+// confirmed is a well-formed 2xx with more members behind the required ones.
+func confirmed(more string) string {
+	return fmt.Sprintf(`{"order_id":"ord-1","client_order_id":%q,"status":"completed"%s}`, key, more)
+}
+
+// want is the part of an answer that a case speaks of.
+type want struct {
+	evidence    broker.Evidence
+	reason      broker.Reason
+	code        string
+	order       string
+	duplicate   bool
+	aboutCaller bool
+	credentials bool
+}
+
+func got(a broker.Answer) want {
+	return want{a.Evidence, a.Reason, a.Code, a.OrderID, a.Duplicate, a.AboutCaller, a.CredentialsRefused}
+}
+
+var (
+	accepted     = want{evidence: broker.Accepted, order: "ord-1"}
+	unreadable   = want{evidence: broker.Uncertain, reason: broker.UnreadableResponse}
+	closedSocket = want{evidence: broker.Uncertain, reason: broker.ConnectionClosed}
+	timedOut     = want{evidence: broker.Uncertain, reason: broker.Timeout}
+	redirected   = want{evidence: broker.Uncertain, reason: broker.Redirect}
+	failed       = want{evidence: broker.Uncertain, reason: broker.Broker5xx}
+	mismatch     = want{evidence: broker.Uncertain, reason: broker.Mismatch}
+	unconfirmed  = want{evidence: broker.Uncertain, reason: broker.UnconfirmedResponse, order: "ord-1"}
+	processing   = want{evidence: broker.Processing, reason: broker.InProcessing, order: "ord-1"}
+)
+
+func rejected(code string) want { return want{evidence: broker.Rejected, code: code} }
+
+func duplicate(code string) want {
+	return want{evidence: broker.Uncertain, reason: broker.DuplicateKey, code: code, duplicate: true, aboutCaller: true}
+}
+
+// successes are the bodies of a 2xx, read alike on a first call, a replay and a lookup.
+var successes = []struct {
+	name string
+	body string
+	want want
+}{
+	{"Completed", confirmed(""), accepted},
+	{"SpaceAround", " \n" + confirmed("") + "\r\n ", accepted},
+	{"UnknownMembers", confirmed(`,"more":[{"deep":null}]`), accepted},
+	{"EscapedNames", `{"order\u005fid":"ord-1","client_order_id":"` + key + `","status":"complet\u0065d"}`, accepted},
+	{"Amounts", confirmed(`,"cost":"249.9","filled_quantity":10,"symbol":"AAPL","quantity":"10.0","limit_price":25,"notional":null`), accepted},
+	{"Processing", strings.Replace(confirmed(""), "completed", "processing", 1), processing},
+	{"OtherWord", strings.Replace(confirmed(""), "completed", "accepted", 1), unconfirmed},
+	{"OtherCase", strings.Replace(confirmed(""), "completed", "COMPLETED", 1), unconfirmed},
+	{"NoWord", `{"order_id":"ord-1","client_order_id":"` + key + `"}`, unconfirmed},
+	{"NullWord", `{"order_id":"ord-1","client_order_id":"` + key + `","status":null}`, unconfirmed},
+	{"NumberForWord", `{"order_id":"ord-1","client_order_id":"` + key + `","status":1}`, unreadable},
+	{"CompletedWithNothingFilled", confirmed(`,"filled_quantity":"0"`), unconfirmed},
+	{"RejectedThoughFilled", strings.Replace(confirmed(`,"filled_quantity":"3"`), "completed", "rejected", 1), unconfirmed},
+	{"RejectedThoughPaid", strings.Replace(confirmed(`,"cost":"3"`), "completed", "rejected", 1), unconfirmed},
+	{"Rejected", strings.Replace(confirmed(`,"code":"halted","message":"no"`), "completed", "rejected", 1), want{evidence: broker.Rejected, code: "halted", order: "ord-1"}},
+	{"RejectedWithoutCode", strings.Replace(confirmed(""), "completed", "rejected", 1), want{evidence: broker.Rejected, order: "ord-1"}},
+	{"OtherKey", strings.Replace(confirmed(""), key, key+"0", 1), mismatch},
+	{"OtherKeyAndNoOrder", `{"client_order_id":"x","status":"completed"}`, mismatch},
+	{"NoKey", `{"order_id":"ord-1","status":"completed"}`, unreadable},
+	{"NullKey", `{"order_id":"ord-1","client_order_id":null,"status":"completed"}`, unreadable},
+	{"NumberForKey", `{"order_id":"ord-1","client_order_id":5,"status":"completed"}`, unreadable},
+	{"NoOrder", `{"client_order_id":"` + key + `","status":"completed"}`, unreadable},
+	{"EmptyOrder", strings.Replace(confirmed(""), "ord-1", "", 1), unreadable},
+	{"ObjectForOrder", strings.Replace(confirmed(""), `"ord-1"`, "{}", 1), unreadable},
+	{"FractionForOrder", strings.Replace(confirmed(""), `"ord-1"`, "1.5", 1), unreadable},
+	{"NulInOrder", strings.Replace(confirmed(""), "ord-1", `ord\u0000`, 1), unreadable},
+	{"EndlessOrder", strings.Replace(confirmed(""), "ord-1", strings.Repeat("7", 2001), 1), unreadable},
+	{"NumberOrder", strings.Replace(confirmed(""), `"ord-1"`, "8389765929445198309", 1), want{evidence: broker.Accepted, order: "8389765929445198309"}},
+	{"LongNumberOrder", strings.Replace(confirmed(""), `"ord-1"`, strings.Repeat("9", 300), 1), want{evidence: broker.Accepted, order: strings.Repeat("9", 300)}},
+	{"NegativeCost", confirmed(`,"cost":"-1"`), unreadable},
+	{"NaNCost", confirmed(`,"cost":"NaN"`), unreadable},
+	{"BareNaNCost", confirmed(`,"cost":NaN`), unreadable},
+	{"ExplosiveCost", confirmed(`,"cost":1e999999999`), unreadable},
+	{"HexCost", confirmed(`,"cost":"0x10"`), unreadable},
+	{"EmptyCost", confirmed(`,"cost":""`), unreadable},
+	{"ObjectCost", confirmed(`,"cost":{"amount":1}`), unreadable},
+	{"NegativeEcho", confirmed(`,"quantity":-10`), unreadable},
+	{"NumberForSymbol", confirmed(`,"symbol":7`), unreadable},
+	{"Empty", "", unreadable},
+	{"Null", "null", unreadable},
+	{"Array", "[" + confirmed("") + "]", unreadable},
+	{"HTML", "<html>OK</html>", unreadable},
+	{"TrailingGarbage", confirmed("") + "x", unreadable},
+	{"TwoDocuments", confirmed("") + confirmed(""), unreadable},
+	{"NameTwice", confirmed(`,"status":"rejected"`), unreadable},
+	{"EscapedNameTwice", confirmed(`,"stat\u0075s":"completed"`), unreadable},
+	{"InvalidUTF8", confirmed(",\"note\":\"\xff\""), unreadable},
+	{"ByteOrderMark", "\ufeff" + confirmed(""), unreadable},
+	{"DeepNesting", confirmed(`,"deep":` + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000)), unreadable},
+	{"HalfADocument", confirmed("")[:40], unreadable},
+	{"Oversized", confirmed(`,"pad":"` + strings.Repeat("x", broker.MaxBody) + `"`), unreadable},
+	{"LargestAllowed", confirmed(`,"pad":"` + strings.Repeat("x", broker.MaxBody-len(confirmed(`,"pad":""`))) + `"`), accepted},
+}
+
+func TestSuccessProvesOnlyWhatItNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range successes {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 10*time.Second)
+			b.server.Script(brokertest.Answer(201, c.body), brokertest.Answer(200, c.body))
+			placed := b.place(t)
+			found := b.client.Lookup(t.Context(), key)
+			for call, answer := range map[string]broker.Answer{"place": placed, "lookup": found} {
+				if got(answer) != c.want {
+					t.Errorf("%s: got %+v, want %+v", call, got(answer), c.want)
+				}
+				if !answer.Answered || answer.Duration <= 0 || len(answer.Body) > broker.MaxBody {
+					t.Errorf("%s: answered %v in %s, %d bytes kept", call, answer.Answered, answer.Duration, len(answer.Body))
+				}
+			}
+		})
+	}
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	const refusal = `{"code":"market_closed","message":"come back"}`
+	cases := []struct {
+		name string
+		act  brokertest.Act
+		want want
+	}{
+		{"OK", brokertest.Answer(200, confirmed("")), accepted},
+		{"Created", brokertest.Answer(201, confirmed("")), accepted},
+		{"Accepted202", brokertest.Answer(202, confirmed("")), accepted},
+		{"NoContent", brokertest.Raw("HTTP/1.1 204 No Content\r\n\r\n"), unreadable},
+		{"WithoutLength", brokertest.Raw(brokertest.Head(200, -1, "Connection: close") + confirmed("")), accepted},
+		{"CutWithoutLength", brokertest.Raw(brokertest.Head(200, -1, "Connection: close") + confirmed("")[:60]), unreadable},
+		{"Chunked", brokertest.Raw(chunked(confirmed("")) + "0\r\n\r\n"), accepted},
+		{"ChunkedCut", brokertest.Raw(chunked(confirmed(""))), unreadable},
+		{"Cut", brokertest.Cut(201, confirmed("")), unreadable},
+		{"ResetInBody", brokertest.ResetBody(201, confirmed("")), closedSocket},
+		{"StalledBody", brokertest.StallBody(201, confirmed("")), timedOut},
+		{"Compressed", brokertest.Answer(200, confirmed(""), "Content-Encoding: gzip"), unreadable},
+		{"Identity", brokertest.Answer(200, confirmed(""), "Content-Encoding: identity"), accepted},
+		{"Dripped", brokertest.Drip(200, confirmed(""), 10, time.Millisecond), accepted},
+		{"DrippedTooSlowly", brokertest.Drip(200, confirmed(""), 50, 100*time.Millisecond), timedOut},
+
+		{"Continue", brokertest.Interim(brokertest.Answer(200, confirmed("")), 100), accepted},
+		{"EarlyHints", brokertest.Interim(brokertest.Answer(422, refusal), 103, 100, 103, 103, 103, 103, 103), rejected("market_closed")},
+		{"InterimThenSilence", brokertest.Interim(brokertest.Stall(), 103), timedOut},
+		{"InterimThenClose", brokertest.Interim(brokertest.Close(), 100), closedSocket},
+		{"EndlessInterim", brokertest.Raw(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 10_000)), unreadable},
+		{"SwitchingProtocols", brokertest.Raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n" + confirmed("")), unreadable},
+
+		{"Found", brokertest.Redirect(302, "/v1/orders", confirmed("")), redirected},
+		{"TemporaryRedirect", brokertest.Redirect(307, "/v1/orders", confirmed("")), redirected},
+		{"PermanentRedirect", brokertest.Redirect(308, "/v1/orders", confirmed("")), redirected},
+		{"NotModified", brokertest.Raw("HTTP/1.1 304 Not Modified\r\n\r\n"), redirected},
+
+		{"InternalError", brokertest.Answer(500, confirmed("")), failed},
+		{"BadGateway", brokertest.Answer(502, "<html>"), failed},
+		{"StalledError", brokertest.StallBody(503, "{"), failed},
+		{"Status600", brokertest.Answer(600, confirmed("")), unreadable},
+		{"Status099", brokertest.Raw("HTTP/1.1 099 What\r\nContent-Length: 0\r\n\r\n"), unreadable},
+
+		{"Close", brokertest.Close(), closedSocket},
+		{"Reset", brokertest.Reset(), closedSocket},
+		{"Silence", brokertest.Stall(), timedOut},
+		{"HalfAStatusLine", brokertest.Raw("HTTP/1.1 4"), unreadable},
+		{"HalfAHeader", brokertest.Raw("HTTP/1.1 422 Unprocessable\r\nContent-Le"), unreadable},
+		{"HalfAHeaderThenSilence", brokertest.RawThenStall("HTTP/1.1 422 Unprocessable\r\nContent-Le"), timedOut},
+		{"NoHTTP", brokertest.Raw("SSH-2.0-OpenSSH_9.6\r\n\r\n"), unreadable},
+		{"HugeHeader", brokertest.Raw("HTTP/1.1 200 OK\r\nX-Pad: " + strings.Repeat("x", 128<<10) + "\r\n\r\n"), unreadable},
+		{"BadLength", brokertest.Raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"), unreadable},
+
+		{"Refused400", brokertest.Answer(400, refusal), rejected("market_closed")},
+		{"Refused404", brokertest.Answer(404, ""), rejected("")},
+		{"Refused422", brokertest.Answer(422, refusal), rejected("market_closed")},
+		{"RefusedHTML", brokertest.Answer(422, "<html>duplicate</html>"), rejected("")},
+		{"RefusedCut", brokertest.Cut(422, refusal[:25]), rejected("market_closed")},
+		{"RefusedReset", brokertest.ResetBody(422, refusal[:25]), rejected("market_closed")},
+		{"RefusedStalled", brokertest.StallBody(422, `{"co`), rejected("")},
+		{"RefusedOversized", brokertest.Answer(422, `{"code":"big","pad":"`+strings.Repeat("x", 2*broker.MaxBody)+`"}`), rejected("big")},
+		{"RefusedInvalidUTF8", brokertest.Answer(422, "{\"code\":\"a\xffb\\u0000c\"}"), rejected("a\ufffdb\ufffdc")},
+		{"RefusedNumberCode", brokertest.Answer(422, `{"code":40010001}`), rejected("40010001")},
+		{"RefusedObjectCode", brokertest.Answer(422, `{"code":{"x":1}}`), rejected("")},
+		{"RefusedLongCode", brokertest.Answer(422, `{"code":"`+strings.Repeat("é☃𝄞", 1200)+`"}`), rejected(strings.Repeat("é☃𝄞", 1200))},
+
+		{"RequestTimeout", brokertest.Answer(408, refusal), want{evidence: broker.Uncertain, reason: broker.Timeout, code: "market_closed", aboutCaller: true}},
+		{"Conflict", brokertest.Answer(409, refusal), duplicate("market_closed")},
+		{"DuplicateCode", brokertest.Answer(422, `{"code":"client_order_id_DUPLICATED"}`), duplicate("client_order_id_DUPLICATED")},
+		{"EscapedDuplicateCode", brokertest.Answer(400, `{"code":"\u0064uplicate"}`), duplicate("duplicate")},
+		{"ListedCode", brokertest.Answer(400, `{"code":"order_exists"}`), duplicate("order_exists")},
+		{"NestedDuplicateCode", brokertest.Answer(400, `{"code":"bad","errors":[{"Code":"duplicate_key"}]}`), duplicate("bad")},
+		{"SecondDuplicateCode", brokertest.Answer(400, `{"code":"bad","code":"duplicate_key"}`), duplicate("bad")},
+		{"DuplicateCodeThenSilence", brokertest.StallBody(422, `{"code":"duplicate_k`), duplicate("")},
+		{"LateDuplicateCode", brokertest.Drip(422, `{"code":"duplicate_key"}`, 5, 20*time.Millisecond), duplicate("duplicate_key")},
+		{"Unauthorized", brokertest.Answer(401, ""), want{evidence: broker.Rejected, aboutCaller: true, credentials: true}},
+		{"Forbidden", brokertest.Answer(403, refusal), want{evidence: broker.Rejected, code: "market_closed", aboutCaller: true}},
+		{"ProxyAuthentication", brokertest.Answer(407, ""), want{evidence: broker.Rejected, aboutCaller: true, credentials: true}},
+		{"TooEarly", brokertest.Answer(425, ""), want{evidence: broker.Rejected, aboutCaller: true}},
+		{"TooManyRequests", brokertest.Answer(429, ""), want{evidence: broker.Rejected, aboutCaller: true}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1500*time.Millisecond)
+			b.server.Script(c.act)
+			answer := b.place(t)
+			if got(answer) != c.want {
+				t.Errorf("got %+v, want %+v\nbody %.200q", got(answer), c.want, answer.Body)
+			}
+			if read := answer.StatusCode > 0 && answer.StatusCode < 500; answer.Answered != read {
+				t.Errorf("answered %v with status %d", answer.Answered, answer.StatusCode)
+			}
+			if n := len(b.server.Requests()); n != 1 {
+				t.Errorf("%d requests on the wire, want 1", n)
+			}
+		})
+	}
+}
+
+func chunked(body string) string {
+	return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	absent := want{evidence: broker.Absent}
+	refused := want{evidence: broker.Uncertain, reason: broker.Broker4xx}
+	credentials := want{evidence: broker.Uncertain, reason: broker.Broker4xx, credentials: true}
+	cases := []struct {
+		name string
+		act  brokertest.Act
+		want want
+	}{
+		{"Found", brokertest.Answer(200, confirmed("")), accepted},
+		{"NotFound", brokertest.Answer(404, ""), absent},
+		{"NotFoundHTML", brokertest.Answer(404, "<html>"), absent},
+		{"NotFoundCut", brokertest.Cut(404, "{"), absent},
+		{"Created", brokertest.Answer(201, confirmed("")), want{evidence: broker.Uncertain, reason: broker.UnconfirmedResponse}},
+		{"NoContent", brokertest.Raw("HTTP/1.1 204 No Content\r\n\r\n"), want{evidence: broker.Uncertain, reason: broker.UnconfirmedResponse}},
+		{"Gone", brokertest.Answer(410, ""), refused},
+		{"BadRequest", brokertest.Answer(400, `{"code":"duplicate"}`), refused},
+		{"TooManyRequests", brokertest.Answer(429, ""), refused},
+		{"RequestTimeout", brokertest.Answer(408, ""), timedOut},
+		{"Unauthorized", brokertest.Answer(401, ""), credentials},
+		{"Forbidden", brokertest.Answer(403, ""), credentials},
+		{"Redirect", brokertest.Redirect(302, "/elsewhere", confirmed("")), redirected},
+		{"InternalError", brokertest.Answer(500, ""), failed},
+		{"Silence", brokertest.Stall(), timedOut},
+		{"Reset", brokertest.Reset(), closedSocket},
+		{"StalledBody", brokertest.StallBody(200, confirmed("")), timedOut},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 500*time.Millisecond)
+			b.server.Script(c.act)
+			if answer := b.client.Lookup(t.Context(), key); got(answer) != c.want {
+				t.Errorf("got %+v, want %+v", got(answer), c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsOnTheWire(t *testing.T) {
+	t.Parallel()
+	b := setup(t, time.Second)
+	b.server.Script(brokertest.Answer(201, confirmed("")), brokertest.Answer(404, ""))
+	b.place(t)
+	b.client.Lookup(t.Context(), "a/b c?")
+	requests := b.server.Await(t, 2)
+
+	place := requests[0]
+	const body = `{"client_order_id":"hf-0198f2c4","account":"acct-1","symbol":"AAPL","side":"buy","quantity":"10","limit_price":"25.00","notional":null,"currency":"USD"}`
+	if place.Method != http.MethodPost || place.Path != "/base/v1/orders" || string(place.Body) != body {
+		t.Errorf("place: %s %s %s", place.Method, place.Path, place.Body)
+	}
+	if place.Header.Get("Idempotency-Key") != key || place.Header.Get("Authorization") != "Bearer secret" || place.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("place header: %v", place.Header)
+	}
+	lookup := requests[1]
+	if lookup.Method != http.MethodGet || lookup.Path != "/base/v1/orders/by-client-order-id/a%2Fb%20c%3F" {
+		t.Errorf("lookup: %s %s", lookup.Method, lookup.Path)
+	}
+	if lookup.Header.Get("Authorization") != "Bearer secret" || lookup.Header.Get("Idempotency-Key") != "" {
+		t.Errorf("lookup header: %v", lookup.Header)
+	}
+}
+
+func TestOneRequestOnAReusedConnection(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]brokertest.Act{
+		"Close": brokertest.Close(), "Reset": brokertest.Reset(), "TemporaryRedirect": brokertest.Redirect(307, "/base/v1/orders", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 2*time.Second)
+			b.server.Script(brokertest.Answer(201, confirmed("")), act)
+			b.server.Standing(brokertest.Answer(201, confirmed("")))
+			if first := b.place(t); first.Evidence != broker.Accepted {
+				t.Fatalf("warming the connection: %+v", first)
+			}
+			second := b.place(t)
+			requests := b.server.Requests()
+			if second.Evidence != broker.Uncertain || len(requests) != 2 {
+				t.Fatalf("%s and %d requests, want uncertain and 2: the order went out again", second.Evidence, len(requests))
+			}
+			if requests[1].Conn != 1 {
+				t.Fatal("the connection was not reused: this test shows nothing")
+			}
+		})
+	}
+}
+
+func TestNotSent(t *testing.T) {
+	t.Parallel()
+	server := brokertest.NewServer(t)
+	server.Close()
+	for name, url := range map[string]string{
+		"Refused": server.URL(), "NoSuchHost": "http://broker.invalid",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, err := httpbroker.New(httpbroker.Config{URL: url, Timeout: 5 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := client.Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")})
+			if answer.Evidence != broker.NotSent || answer.Reason != broker.ConnectionFailed || answer.Answered {
+				t.Fatalf("got %+v", answer)
+			}
+		})
+	}
+}
+
+func TestDeadlineCoversTheWholeExchange(t *testing.T) {
+	t.Parallel()
+	b := setup(t, time.Minute)
+	b.server.Standing(brokertest.Stall())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	answer := b.client.Lookup(ctx, key)
+	if answer.Reason != broker.Timeout || answer.Duration > 10*time.Second {
+		t.Fatalf("got %s after %s", answer.Reason, answer.Duration)
+	}
+}
+
+func TestRetryAfterIsReadFromAnyAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, time.Second)
+	b.server.Standing(brokertest.Answer(503, "", "Retry-After: 7"))
+	if placed, found := b.place(t), b.client.Lookup(t.Context(), key); placed.RetryAfter != 7*time.Second || found.RetryAfter != 7*time.Second {
+		t.Fatalf("retry after %s and %s, want 7s", placed.RetryAfter, found.RetryAfter)
+	}
+}
+
+func TestAmountsAreExact(t *testing.T) {
+	t.Parallel()
+	b := setup(t, time.Second)
+	b.server.Script(brokertest.Answer(200, confirmed(`,"cost":0.1234567890123456789,"filled_quantity":"1e1","symbol":"AAPL","quantity":10.00,"limit_price":"25"`)))
+	answer := b.place(t)
+	if answer.Cost.Decimal.String() != "0.1234567890123456789" || answer.FilledQuantity.Decimal.String() != "10" {
+		t.Errorf("cost %s, filled %s", answer.Cost.Decimal, answer.FilledQuantity.Decimal)
+	}
+	if answer.Echo.Contradicts(shares()) {
+		t.Error("10.00 at 25 contradicts 10 at 25.00")
+	}
+}
+
+func TestEncodeGivesEqualBytes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, time.Second)
+	notional := broker.Order{Account: "a", Symbol: "BRK.B", Currency: "JPY", Notional: some("5000")}
+	first, err := b.client.Encode(key, notional)
+	second, _ := b.client.Encode(key, notional)
+	const want = `{"client_order_id":"hf-0198f2c4","account":"a","symbol":"BRK.B","side":"buy","quantity":null,"limit_price":null,"notional":"5000","currency":"JPY"}`
+	if err != nil || string(first) != want || string(second) != want {
+		t.Fatalf("%v\n%s\n%s", err, first, second)
+	}
+	if _, err := b.client.Encode("", notional); err == nil {
+		t.Fatal("an order without a key was encoded")
+	}
+}
+
+func TestNewRefusesBadConfig(t *testing.T) {
+	t.Parallel()
+	good := httpbroker.Config{URL: "http://localhost:1", Timeout: time.Second}
+	for name, change := range map[string]func(*httpbroker.Config){
+		"NoURL":         func(c *httpbroker.Config) { c.URL = "" },
+		"OtherScheme":   func(c *httpbroker.Config) { c.URL = "ftp://localhost" },
+		"UserInURL":     func(c *httpbroker.Config) { c.URL = "http://me:secret@localhost" },
+		"QueryInURL":    func(c *httpbroker.Config) { c.URL = "http://localhost?x=1" },
+		"NoTimeout":     func(c *httpbroker.Config) { c.Timeout = 0 },
+		"TwoLineToken":  func(c *httpbroker.Config) { c.Token = "a\r\nX: y" },
+		"BelowZeroTime": func(c *httpbroker.Config) { c.Settle = -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := good
+			change(&config)
+			if _, err := httpbroker.New(config); err == nil || strings.Contains(err.Error(), "secret") {
+				t.Fatalf("err = %v", err)
+			}
+		})
+	}
+}

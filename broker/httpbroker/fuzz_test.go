@@ -1,0 +1,40 @@
+package httpbroker
+
+import (
+	"encoding/json"
+	"testing"
+
+	"holdfast/broker"
+	"holdfast/broker/wire"
+)
+
+// FuzzConfirm reads arbitrary 2xx bodies: whatever is taken as an outcome must name the
+// key in a document that a lax reader understands the same way.
+func FuzzConfirm(f *testing.F) {
+	for _, seed := range []string{
+		`{"order_id":"1","client_order_id":"k","status":"completed","cost":"1.5","filled_quantity":2}`,
+		`{"order_id":1,"client_order_id":"k","status":"rejected","code":"no"}`,
+		`{"order_id":1,"client_order_id":"k","client_order_id":"x","status":"completed"}`,
+		`{"order_id":1,"client_order_id":"x","status":"processing","quantity":-1}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		answer := broker.Answer{Evidence: broker.Uncertain, Reason: broker.UnreadableResponse}
+		confirm(&answer, wire.Reply{Status: 200, Body: body}, "k")
+		if answer.Evidence == broker.Uncertain {
+			return
+		}
+		var lax map[string]any
+		if err := json.Unmarshal(body, &lax); err != nil {
+			t.Fatalf("%q: %s of no JSON: %v", body, answer.Evidence, err)
+		}
+		word := map[broker.Evidence]string{broker.Accepted: "completed", broker.Rejected: "rejected", broker.Processing: "processing"}
+		if lax["client_order_id"] != "k" || lax["status"] != word[answer.Evidence] || answer.OrderID == "" {
+			t.Fatalf("%q: %s", body, answer.Evidence)
+		}
+		if answer.Cost.Valid && answer.Cost.Decimal.IsNegative() {
+			t.Fatalf("%q: cost %s", body, answer.Cost.Decimal)
+		}
+	})
+}
