@@ -206,6 +206,7 @@ func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, 
 	queries := dbsql.New(s.pool)
 	err := queries.InsertLookup(ctx, dbsql.InsertLookupParams{
 		ID: p.row.ID, Claim: p.row.Claim, DurationMs: looked.answer.Duration.Milliseconds(),
+		Took:   looked.answer.Duration.Seconds(),
 		Result: string(looked.answer.Evidence), ResultReason: storable(resultReason(looked.answer)),
 		StatusCode: int32(looked.answer.StatusCode), Answer: text,
 	})
@@ -289,6 +290,7 @@ func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchang
 		ID: p.row.ID, Claim: p.row.Claim, Passes: d.passes, Wait: d.wait.Seconds(),
 		Reason: pointer(d.reason), ReplayCode: pointer(storable(d.replayCode)),
 		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
+		Took:   by.answer.Duration.Seconds(),
 		Result: string(by.answer.Evidence), ResultReason: storable(resultReason(by.answer)),
 		StatusCode: int32(by.answer.StatusCode), Answer: text,
 	})

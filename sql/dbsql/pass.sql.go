@@ -85,7 +85,7 @@ WITH deferred AS (
         reason       = COALESCE($3, h.reason),
         replay_code  = COALESCE($4, h.replay_code),
         updated_at   = now()
-    WHERE h.id = $5 AND h.status = 'UNKNOWN' AND h.claim = $6
+    WHERE h.id = $5 AND h.status = 'UNKNOWN' AND h.claim = $6::bigint
     RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), answered AS (
     UPDATE broker_attempt b
@@ -98,8 +98,8 @@ WITH deferred AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, 'lookup', h.broker_key, $6,
-           now() - make_interval(secs => $131), $7::bigint,
+    SELECT h.id, 'lookup', h.broker_key, $6::bigint,
+           now() - make_interval(secs => $13::double precision), $7::bigint,
            $8::text, NULLIF($9::text, ''), NULLIF($10::integer, 0), $11::text
     FROM transaction_history h
     WHERE h.id = $5 AND $12::bigint = 0
@@ -108,19 +108,19 @@ SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, qu
 `
 
 type DeferPassParams struct {
-	Passes                  int32
-	Wait                    float64
-	Reason                  *string
-	ReplayCode              *string
-	ID                      uuid.UUID
-	Claim                   int64
-	DurationMs              int64
-	Result                  string
-	ResultReason            string
-	StatusCode              int32
-	Answer                  string
-	AttemptID               int64
-	DurationMspgCatalogint8 float64
+	Passes       int32
+	Wait         float64
+	Reason       *string
+	ReplayCode   *string
+	ID           uuid.UUID
+	Claim        int64
+	DurationMs   int64
+	Result       string
+	ResultReason string
+	StatusCode   int32
+	Answer       string
+	AttemptID    int64
+	Took         float64
 }
 
 type DeferPassRow struct {
@@ -181,7 +181,7 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		arg.StatusCode,
 		arg.Answer,
 		arg.AttemptID,
-		arg.DurationMspgCatalogint8,
+		arg.Took,
 	)
 	var i DeferPassRow
 	err := row.Scan(
@@ -288,29 +288,29 @@ func (q *Queries) DueNow(ctx context.Context, id uuid.UUID) (TransactionHistory,
 const insertLookup = `-- name: InsertLookup :exec
 INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                             result, reason, status_code, answer)
-SELECT h.id, 'lookup', h.broker_key, $1,
-       now() - make_interval(secs => $21), $3::bigint,
+SELECT h.id, 'lookup', h.broker_key, $1::bigint,
+       now() - make_interval(secs => $2::double precision), $3::bigint,
        $4::text, NULLIF($5::text, ''), NULLIF($6::integer, 0), $7::text
 FROM transaction_history h
 WHERE h.id = $8
 `
 
 type InsertLookupParams struct {
-	Claim                   int64
-	DurationMspgCatalogint8 float64
-	DurationMs              int64
-	Result                  string
-	ResultReason            string
-	StatusCode              int32
-	Answer                  string
-	ID                      uuid.UUID
+	Claim        int64
+	Took         float64
+	DurationMs   int64
+	Result       string
+	ResultReason string
+	StatusCode   int32
+	Answer       string
+	ID           uuid.UUID
 }
 
 // A lookup that did not end its pass: a replay follows.
 func (q *Queries) InsertLookup(ctx context.Context, arg InsertLookupParams) error {
 	_, err := q.db.Exec(ctx, insertLookup,
 		arg.Claim,
-		arg.DurationMspgCatalogint8,
+		arg.Took,
 		arg.DurationMs,
 		arg.Result,
 		arg.ResultReason,
@@ -328,13 +328,13 @@ WITH intended AS (
         replay_code = NULL
     WHERE h.id = $2
       AND h.status = 'UNKNOWN'
-      AND h.claim = $3
+      AND h.claim = $3::bigint
       AND h.leased_until > now()
       AND now() < h.created_at + make_interval(secs => $4::double precision)
     RETURNING h.id, h.broker_key, h.claim
 )
 INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)
-SELECT id, 'replay', broker_key, $1, claim FROM intended
+SELECT id, 'replay', broker_key, $1::bytea, claim FROM intended
 RETURNING id
 `
 

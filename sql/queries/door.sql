@@ -101,7 +101,7 @@ WITH input AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
     SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
-           now() - make_interval(secs => i.duration_ms * 0.001), i.duration_ms,
+           now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
     JOIN transaction_history h ON h.id = i.id

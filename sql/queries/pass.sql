@@ -33,13 +33,13 @@ WITH intended AS (
         replay_code = NULL
     WHERE h.id = @id
       AND h.status = 'UNKNOWN'
-      AND h.claim = @claim
+      AND h.claim = @claim::bigint
       AND h.leased_until > now()
       AND now() < h.created_at + make_interval(secs => @key_life::double precision)
     RETURNING h.id, h.broker_key, h.claim
 )
 INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)
-SELECT id, 'replay', broker_key, @request_hash, claim FROM intended
+SELECT id, 'replay', broker_key, @request_hash::bytea, claim FROM intended
 RETURNING id;
 
 -- name: DeferPass :one
@@ -53,7 +53,7 @@ WITH deferred AS (
         reason       = COALESCE(sqlc.narg(reason), h.reason),
         replay_code  = COALESCE(sqlc.narg(replay_code), h.replay_code),
         updated_at   = now()
-    WHERE h.id = @id AND h.status = 'UNKNOWN' AND h.claim = @claim
+    WHERE h.id = @id AND h.status = 'UNKNOWN' AND h.claim = @claim::bigint
     RETURNING h.*
 ), answered AS (
     UPDATE broker_attempt b
@@ -66,8 +66,8 @@ WITH deferred AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, 'lookup', h.broker_key, @claim,
-           now() - make_interval(secs => @duration_ms::bigint * 0.001), @duration_ms::bigint,
+    SELECT h.id, 'lookup', h.broker_key, @claim::bigint,
+           now() - make_interval(secs => @took::double precision), @duration_ms::bigint,
            @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text
     FROM transaction_history h
     WHERE h.id = @id AND @attempt_id::bigint = 0
@@ -78,8 +78,8 @@ SELECT * FROM deferred;
 -- A lookup that did not end its pass: a replay follows.
 INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                             result, reason, status_code, answer)
-SELECT h.id, 'lookup', h.broker_key, @claim,
-       now() - make_interval(secs => @duration_ms::bigint * 0.001), @duration_ms::bigint,
+SELECT h.id, 'lookup', h.broker_key, @claim::bigint,
+       now() - make_interval(secs => @took::double precision), @duration_ms::bigint,
        @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text
 FROM transaction_history h
 WHERE h.id = @id;
