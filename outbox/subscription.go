@@ -8,7 +8,7 @@ import "sync"
 type Subscription struct {
 	hub    *Hub
 	filter Filter
-	wake   func()
+	wake   func(*Subscription)
 	// slot is the place in its group, -1 where it has left; the hub's lock guards it.
 	slot int
 
@@ -26,8 +26,8 @@ type Subscription struct {
 // closed.
 //
 // wake is called when something waits, then not again before a Take has found nothing.
-// It must not block, nor call the subscription itself.
-func (h *Hub) Subscribe(f Filter, after int64, wake func()) *Subscription {
+// It must not block, nor call the subscription before it has returned.
+func (h *Hub) Subscribe(f Filter, after int64, wake func(*Subscription)) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	waiting, known := h.recent.after(after, f)
@@ -76,7 +76,7 @@ func (s *Subscription) fail(err error) {
 func (s *Subscription) rouse() {
 	if !s.awake {
 		s.awake = true
-		s.wake()
+		s.wake(s)
 	}
 }
 

@@ -1,0 +1,240 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"holdfast/account"
+	"holdfast/api/auth"
+	"holdfast/outbox"
+	"holdfast/purchase"
+)
+
+const (
+	// streamsMax is how many streams one process keeps where nothing else is said.
+	streamsMax = 20_000
+	// replaysMax is how many streams read the log at once: a storm of clients that come
+	// back must leave the pool to the relay and the hub.
+	replaysMax = 2
+	// refusedSpread: those who found no place come back over so long, not all at once.
+	refusedSpread = 10 * time.Second
+)
+
+// StreamParams is what the streams work with.
+type StreamParams struct {
+	Hub    *outbox.Hub
+	Events *outbox.Log
+	// Keys tells whether a stream's key is still good; *auth.Store does.
+	Keys interface {
+		Alive(ctx context.Context, p auth.Principal) (bool, error)
+	}
+	// Accounts tells whether there is an account; *account.Store does.
+	Accounts interface {
+		Currency(ctx context.Context, id string) (string, error)
+	}
+	// Purchases tells whose a purchase is; *purchase.Service does.
+	Purchases interface {
+		Get(ctx context.Context, id uuid.UUID) (purchase.Purchase, error)
+	}
+	// Max is the most streams at once; 0 means 20,000.
+	Max int
+	Log *slog.Logger
+}
+
+// Streams is the handler of GET /v1/events. It expects the authentication before it.
+type Streams struct {
+	p       StreamParams
+	replays chan struct{}
+	// ctx ends with Close: streams outlive the requests that opened them.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	open    map[*stream]struct{}
+	entered int
+	closed  bool
+	keeping bool
+}
+
+// NewStream returns the handler. [Streams.Close] ends all streams at a shutdown, before
+// the server's own.
+func NewStream(p StreamParams) *Streams {
+	if p.Max <= 0 {
+		p.Max = streamsMax
+	}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Streams{p: p, replays: make(chan struct{}, replaysMax), open: map[*stream]struct{}{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// ServeHTTP opens a stream. Over HTTP/1 it returns at once and the stream lives on in
+// the connection that it took over; over HTTP/2 it returns when the stream ends.
+func (s *Streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	filter, err := s.filter(r)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	if err := s.enter(); err != nil {
+		refuse(w, r, err)
+		return
+	}
+	start, err := s.resume(r.Context(), lastEventID(r))
+	if err != nil {
+		s.leave(nil)
+		refuse(w, r, err)
+		return
+	}
+	st := &stream{streams: s, principal: auth.From(r.Context()), filter: filter}
+	s.begin(st, start, w, r)
+}
+
+// begin takes the connection over where it can be had.
+func (s *Streams) begin(st *stream, start start, w http.ResponseWriter, r *http.Request) {
+	setStreamHeaders(w.Header())
+	conn, err := hijack(w)
+	if err != nil {
+		direct := newDirect(w)
+		st.out = direct
+		s.add(st)
+		direct.serve(r.Context(), st, start)
+		return
+	}
+	st.out = conn
+	s.add(st)
+	go conn.watch(st)
+	go conn.serve(st, start, w.Header())
+}
+
+// setStreamHeaders says no to everything on the way that would keep or gather events.
+func setStreamHeaders(h http.Header) {
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+}
+
+// filter is what the request asks for, narrowed to what its key may see. What it may not
+// see is not there.
+func (s *Streams) filter(r *http.Request) (outbox.Filter, error) {
+	who, query := auth.From(r.Context()), r.URL.Query()
+	f := outbox.Filter{AccountID: query.Get("account_id")}
+	if !who.Operator() {
+		if who.AccountID == "" {
+			return f, because(forbidden, "this API key has no account")
+		}
+		if f.AccountID != "" && f.AccountID != who.AccountID {
+			return f, account.ErrNotFound
+		}
+		f.AccountID = who.AccountID
+	}
+	if err := s.knowAccount(r.Context(), f.AccountID); err != nil {
+		return f, err
+	}
+	if id := query.Get("purchase_id"); id != "" {
+		return s.filterPurchase(r.Context(), f, id)
+	}
+	return f, nil
+}
+
+func (s *Streams) knowAccount(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	if !account.ValidID(id) {
+		return account.ErrNotFound
+	}
+	_, err := s.p.Accounts.Currency(ctx, id)
+	return err
+}
+
+func (s *Streams) filterPurchase(ctx context.Context, f outbox.Filter, text string) (outbox.Filter, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return f, purchase.ErrNotFound
+	}
+	p, err := s.p.Purchases.Get(ctx, id)
+	if err != nil {
+		return f, err
+	}
+	if f.AccountID != "" && f.AccountID != p.AccountID {
+		return f, purchase.ErrNotFound
+	}
+	f.PurchaseID = id
+	return f, nil
+}
+
+// enter takes one of the places.
+func (s *Streams) enter() error {
+	select {
+	case <-s.p.Hub.Ready():
+	default:
+		return noPlace("events are not ready yet")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return noPlace("shutting down")
+	}
+	if s.entered >= s.p.Max {
+		return noPlace(fmt.Sprintf("all %d streams of this process are taken", s.p.Max))
+	}
+	s.entered++
+	return nil
+}
+
+func noPlace(detail string) error {
+	return &problem{slug: unavailable, detail: detail, retryAfter: time.Second + rand.N(refusedSpread)}
+}
+
+// add makes a stream known to the keeper; leave gives its place back, a nil one's too.
+func (s *Streams) add(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[st] = struct{}{}
+	if s.closed {
+		go st.end()
+		return
+	}
+	if !s.keeping {
+		s.keeping = true
+		go s.keep()
+	}
+}
+
+func (s *Streams) leave(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entered--
+	delete(s.open, st)
+}
+
+// Close ends all streams and refuses new ones. Clients come back elsewhere and resume.
+func (s *Streams) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	for _, st := range s.all() {
+		st.end()
+	}
+}
+
+func (s *Streams) all() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*stream, 0, len(s.open))
+	for st := range s.open {
+		all = append(all, st)
+	}
+	return all
+}

@@ -1,0 +1,225 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"holdfast/api/auth"
+	"holdfast/outbox"
+)
+
+// writeTimeout is how long a reader may take no byte.
+const writeTimeout = 10 * time.Second
+
+// sendBuffer bounds what the kernel keeps for one reader, so that ten thousand slow ones
+// cost no gigabytes and are known as slow in time.
+const sendBuffer = 64 << 10
+
+// errStreamOver ends a stream from this side.
+var errStreamOver = errors.New("stream is over")
+
+// stream is one open stream.
+type stream struct {
+	streams   *Streams
+	principal auth.Principal
+	filter    outbox.Filter
+	out       sink
+	sub       atomic.Pointer[outbox.Subscription]
+	// wrote is when the client last took something, in Unix seconds.
+	wrote atomic.Int64
+	over  atomic.Bool
+}
+
+// sink is the way to one client. write returns once all is taken, or an error for ever.
+type sink interface {
+	write(messages [][]byte) error
+	close()
+}
+
+func (st *stream) write(p ...[]byte) error {
+	if err := st.out.write(p); err != nil {
+		return err
+	}
+	st.wrote.Store(time.Now().Unix())
+	return nil
+}
+
+func (st *stream) follow(sub *outbox.Subscription) {
+	st.sub.Store(sub)
+	if st.over.Load() {
+		sub.Close(errStreamOver)
+	}
+}
+
+// end closes the stream, once.
+func (st *stream) end() {
+	if st.over.Swap(true) {
+		return
+	}
+	if sub := st.sub.Load(); sub != nil {
+		sub.Close(errStreamOver)
+	}
+	st.out.close()
+	st.streams.leave(st)
+}
+
+// drain writes what waits until nothing does. One goroutine at a time does so: the
+// subscription wakes nobody before a Take has found nothing.
+func (st *stream) drain(sub *outbox.Subscription) {
+	for {
+		messages, nudged, err := sub.Take()
+		if err == nil && len(messages) == 0 && !nudged {
+			return
+		}
+		if err == nil {
+			err = st.deliver(messages)
+		}
+		if err != nil {
+			st.end()
+			return
+		}
+	}
+}
+
+// deliver writes events, or a comment where there are none.
+func (st *stream) deliver(messages []*outbox.Message) error {
+	if len(messages) == 0 {
+		return st.write(comment)
+	}
+	wires := make([][]byte, len(messages))
+	for i, m := range messages {
+		wires[i] = m.Wire
+	}
+	return st.write(wires...)
+}
+
+// taken is a stream on a connection taken over from the server. While nothing happens it
+// costs a goroutine that waits for the client to go, and no buffers; a goroutine that
+// writes lives as long as there is something to write.
+type taken struct {
+	conn net.Conn
+}
+
+// hijack fails where the connection is shared (HTTP/2) or something around the writer
+// does not let it go.
+func hijack(w http.ResponseWriter) (*taken, error) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// A hint; a kernel that does not take it only costs memory.
+		_ = tcp.SetWriteBuffer(sendBuffer)
+	}
+	return &taken{conn: conn}, nil
+}
+
+// serve writes the head of the answer, replays, and leaves the rest to whoever is woken.
+// The answer ends with the connection, which every version of HTTP/1 understands.
+func (t *taken) serve(st *stream, begin start, header http.Header) {
+	var head bytes.Buffer
+	head.WriteString("HTTP/1.1 200 OK\r\n")
+	header.Set("Connection", "close")
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	// A bytes.Buffer takes everything.
+	_ = header.Write(&head)
+	head.WriteString("\r\n")
+	err := st.write(head.Bytes(), preamble())
+	if err == nil {
+		err = st.join(begin, func(sub *outbox.Subscription) { go st.drain(sub) })
+	}
+	if err != nil {
+		st.end()
+	}
+}
+
+// watch waits for the client to go. A client has nothing to say on a stream; what it
+// says is read and forgotten.
+func (t *taken) watch(st *stream) {
+	nothing := make([]byte, 64)
+	for {
+		if _, err := t.conn.Read(nothing); err != nil {
+			st.end()
+			return
+		}
+	}
+}
+
+// write gives up only on a reader that takes no byte for [writeTimeout].
+func (t *taken) write(messages [][]byte) error {
+	rest := net.Buffers(messages)
+	for len(rest) > 0 {
+		if err := t.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return err
+		}
+		n, err := rest.WriteTo(t.conn)
+		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *taken) close() { t.conn.Close() }
+
+// direct is a stream in its handler: over HTTP/2, or where no connection can be had.
+type direct struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	woken chan *outbox.Subscription
+	done  chan struct{}
+}
+
+func newDirect(w http.ResponseWriter) *direct {
+	return &direct{
+		w: w, rc: http.NewResponseController(w),
+		woken: make(chan *outbox.Subscription, 1), done: make(chan struct{}),
+	}
+}
+
+func (d *direct) serve(ctx context.Context, st *stream, begin start) {
+	defer st.end()
+	// The server's own deadlines are for requests, not for streams; where one cannot be
+	// lifted the client resumes.
+	_ = d.rc.SetReadDeadline(time.Time{})
+	if st.write(preamble()) != nil || st.join(begin, d.wake) != nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.done:
+			return
+		case sub := <-d.woken:
+			st.drain(sub)
+		}
+	}
+}
+
+// wake finds the channel empty: nobody is woken twice without a Take that found nothing.
+func (d *direct) wake(sub *outbox.Subscription) { d.woken <- sub }
+
+func (d *direct) write(messages [][]byte) error {
+	for _, m := range messages {
+		if err := d.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := d.w.Write(m); err != nil {
+			return err
+		}
+	}
+	return d.rc.Flush()
+}
+
+// close ends a write under way, too.
+func (d *direct) close() {
+	close(d.done)
+	_ = d.rc.SetWriteDeadline(time.Now())
+}

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"time"
+
+	"holdfast/api/auth"
+)
+
+const (
+	// keepEvery is how often the keeper looks at all streams. A revoked key must be dead
+	// within five seconds, and the answer of auth may be two seconds old.
+	keepEvery = time.Second
+	// quietMax: the contract's fifteen seconds, less the keeper's second and a slow write.
+	quietMax = 11 * time.Second
+)
+
+// keep looks after all streams in place of a timer and a goroutine for each. It ends when
+// there are none.
+func (s *Streams) keep() {
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
+	// checked is closed when a round of key checks is over: a database that answers
+	// slowly must not hold up the comments.
+	checked := make(chan struct{})
+	close(checked)
+	for range ticker.C {
+		all := s.all()
+		if len(all) == 0 && s.rest() {
+			<-checked
+			return
+		}
+		comfort(all)
+		select {
+		case <-checked:
+			checked = make(chan struct{})
+			go s.check(all, checked)
+		default:
+		}
+	}
+}
+
+// rest tells whether there is really nothing left to keep.
+func (s *Streams) rest() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeping = len(s.open) > 0
+	return !s.keeping
+}
+
+// comfort gives each quiet stream a comment.
+func comfort(all []*stream) {
+	due := time.Now().Add(-quietMax).Unix()
+	for _, st := range all {
+		if sub := st.sub.Load(); sub != nil && st.wrote.Load() <= due {
+			sub.Nudge()
+		}
+	}
+}
+
+// check ends the streams of keys that are no longer good. A database that cannot be asked
+// says nothing about them.
+func (s *Streams) check(all []*stream, done chan<- struct{}) {
+	defer close(done)
+	alive := map[auth.Principal]bool{}
+	for _, st := range all {
+		good, asked := alive[st.principal]
+		if !asked {
+			var err error
+			if good, err = s.p.Keys.Alive(s.ctx, st.principal); err != nil {
+				return
+			}
+			alive[st.principal] = good
+		}
+		if !good {
+			st.end()
+		}
+	}
+}
