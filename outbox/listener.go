@@ -46,6 +46,8 @@ type ListenerConfig struct {
 	Pool *pgxpool.Pool
 	// Wake is called for every notification. It must not block.
 	Wake func()
+	// Beat is how often a heartbeat is sent while all is quiet; zero means a second.
+	Beat time.Duration
 	Log  *slog.Logger
 }
 
@@ -55,6 +57,7 @@ type Listener struct {
 	url     string
 	queries *dbsql.Queries
 	wake    func()
+	beat    time.Duration
 	log     *slog.Logger
 	trouble trouble
 	heard   atomic.Int64
@@ -62,7 +65,10 @@ type Listener struct {
 
 // NewListener returns a listener that [Listener.Run] sets to work.
 func NewListener(c ListenerConfig) *Listener {
-	l := &Listener{url: c.URL, queries: dbsql.New(c.Pool), wake: c.Wake, log: orDiscard(c.Log)}
+	l := &Listener{url: c.URL, queries: dbsql.New(c.Pool), wake: c.Wake, beat: c.Beat, log: orDiscard(c.Log)}
+	if l.beat <= 0 {
+		l.beat = beatEvery
+	}
 	l.trouble = trouble{log: l.log, what: "listening for events"}
 	return l
 }
@@ -134,7 +140,7 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 // were sent and none was heard. Those that could not be sent prove nothing.
 func (l *Listener) watch(ctx context.Context) {
 	heard, missed := l.heard.Load(), 0
-	for sleep(ctx, beatEvery) {
+	for sleep(ctx, l.beat) {
 		if now := l.heard.Load(); now != heard {
 			heard, missed = now, 0
 			continue
@@ -143,13 +149,13 @@ func (l *Listener) watch(ctx context.Context) {
 			l.log.InfoContext(ctx, "replacing a listener that hears nothing")
 			return
 		}
-		if l.beat(ctx) == nil {
+		if l.sendBeat(ctx) == nil {
 			missed++
 		}
 	}
 }
 
-func (l *Listener) beat(ctx context.Context) error {
+func (l *Listener) sendBeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return l.queries.Heartbeat(ctx, heartbeat)

@@ -152,3 +152,251 @@ func TestRelayUnderManyWriters(t *testing.T) {
 	}
 	checkLog(t, events)
 }
+
+func TestRelaySurvivesItsBackends(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	doomed := poolNamed(t, pool, "doomed-relay")
+	relay := outbox.NewRelay(outbox.RelayConfig{Pool: doomed, Poll: 20 * time.Millisecond})
+	start(t, relay.Run)
+	ctx, cancel := context.WithCancel(t.Context())
+	killed := make(chan int)
+	go func() { killed <- killBackends(ctx, t, pool, "doomed-relay") }()
+	total := writers(t, pgtest.Pool(t, pool.Config().ConnString()), 8, 40, relay.Poke)
+	cancel()
+	if n := <-killed; n < 10 {
+		t.Fatalf("only %d backends were killed: the test shows nothing", n)
+	}
+	eventually(t, "all events logged", func() bool { return len(logged(t, pool)) >= total })
+	if n := len(logged(t, pool)); n != total {
+		t.Fatalf("%d events logged, %d committed", n, total)
+	}
+	checkLog(t, logged(t, pool))
+}
+
+// poolNamed opens a pool on the same database whose backends can be told apart.
+func poolNamed(t *testing.T, like *pgxpool.Pool, name string) *pgxpool.Pool {
+	t.Helper()
+	config := like.Config()
+	config.ConnConfig.RuntimeParams["application_name"] = name
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// killBackends terminates, every few milliseconds, whatever backend has the name.
+func killBackends(ctx context.Context, t *testing.T, pool *pgxpool.Pool, name string) int {
+	ticker := time.NewTicker(8 * time.Millisecond)
+	defer ticker.Stop()
+	n := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-ticker.C:
+		}
+		tag, err := pool.Exec(context.WithoutCancel(ctx), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name = $1 AND datname = current_database()`, name)
+		if err != nil {
+			t.Error(err)
+			return n
+		}
+		n += int(tag.RowsAffected())
+	}
+}
+
+// openTransaction keeps a writing transaction with a snapshot open until the test ends.
+func openTransaction(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if err := change(t.Context(), tx, uuid.New(), "never", 2); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRelayPassesLongTransactions(t *testing.T) {
+	t.Parallel()
+	pool, other := pgtest.New(t), pgtest.New(t)
+	openTransaction(t, pool)
+	openTransaction(t, other)
+	relay := outbox.NewRelay(outbox.RelayConfig{Pool: pool})
+	start(t, relay.Run)
+	for i := range 20 {
+		begun := time.Now()
+		commit(t, pool, uuid.New(), "acct", 2)
+		relay.Poke()
+		eventually(t, "the event is logged", func() bool { return len(logged(t, pool)) == i+1 })
+		if took := time.Since(begun); took > time.Second {
+			t.Fatalf("event took %v", took)
+		}
+	}
+}
+
+// A row whose transaction takes longer than the mark lags is found all the same, within a
+// second of its commit.
+func TestRelayFindsStragglers(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	relay := outbox.NewRelay(outbox.RelayConfig{Pool: pool})
+	start(t, relay.Run)
+	late, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	purchase := uuid.New()
+	if err := change(t.Context(), late, purchase, "late", 2); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); { // the mark moves past it
+		commit(t, pool, uuid.New(), "acct", 2)
+		relay.Poke()
+		time.Sleep(100 * time.Millisecond)
+	}
+	n := len(logged(t, pool))
+	begun := time.Now()
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, pool, purchase, "late", 3)
+	relay.Poke()
+	eventually(t, "the straggler is logged", func() bool { return len(logged(t, pool)) >= n+2 })
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("the straggler took %v", took)
+	}
+	checkLog(t, logged(t, pool))
+}
+
+// move calls the relay's function itself.
+func move(t *testing.T, pool *pgxpool.Pool, mark int64) int {
+	t.Helper()
+	tag, err := pool.Exec(t.Context(), "SELECT * FROM move_outbox($1, 256)", mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(tag.RowsAffected())
+}
+
+func TestMoveOutbox(t *testing.T) {
+	t.Parallel()
+	t.Run("MarkPassesOver", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		commit(t, pool, uuid.New(), "a", 2)
+		commit(t, pool, uuid.New(), "a", 2)
+		if n := move(t, pool, 1); n != 1 {
+			t.Errorf("moved %d above the mark, want 1", n)
+		}
+		if n := move(t, pool, 1); n != 0 {
+			t.Errorf("moved %d more, want none", n)
+		}
+		if n := move(t, pool, 0); n != 1 {
+			t.Errorf("moved %d in all, want 1", n)
+		}
+	})
+	t.Run("NeverAheadOfAPredecessor", func(t *testing.T) {
+		t.Parallel()
+		pool, id := pgtest.New(t), uuid.New()
+		commit(t, pool, id, "a", 2)
+		commit(t, pool, id, "a", 3)
+		commit(t, pool, id, "a", 4)
+		if n := move(t, pool, 1); n != 3 {
+			t.Errorf("moved %d, want all 3", n)
+		}
+		checkLog(t, logged(t, pool))
+	})
+	t.Run("NeverOverAGap", func(t *testing.T) {
+		t.Parallel()
+		pool, id, other := pgtest.New(t), uuid.New(), uuid.New()
+		commit(t, pool, id, "a", 2) // id 1
+		if n := move(t, pool, 0); n != 1 {
+			t.Fatalf("moved %d, want 1", n)
+		}
+		commit(t, pool, id, "a", 3)    // id 2: below the mark
+		commit(t, pool, other, "a", 2) // id 3
+		commit(t, pool, id, "a", 4)    // id 4: its predecessor is nowhere above the mark
+		if n := move(t, pool, 2); n != 3 {
+			t.Errorf("moved %d, want 3", n)
+		}
+		checkLog(t, logged(t, pool))
+	})
+	t.Run("PredecessorInTheLog", func(t *testing.T) {
+		t.Parallel()
+		pool, id := pgtest.New(t), uuid.New()
+		commit(t, pool, id, "a", 2)
+		move(t, pool, 0)
+		commit(t, pool, uuid.New(), "a", 2) // id 2: below the mark
+		commit(t, pool, id, "a", 3)         // id 3
+		if n := move(t, pool, 2); n != 1 {
+			t.Errorf("moved %d above the mark, want 1", n)
+		}
+	})
+	t.Run("NumbersStartAboveWhatWasDropped", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		if _, err := pool.Exec(t.Context(), "UPDATE purchase_event_head SET dropped_id = 41"); err != nil {
+			t.Fatal(err)
+		}
+		commit(t, pool, uuid.New(), "a", 2)
+		move(t, pool, 0)
+		if id := logged(t, pool)[0].ID; id != 42 {
+			t.Errorf("the first number is %d, want 42", id)
+		}
+	})
+	t.Run("RefusesAnOldSnapshot", func(t *testing.T) {
+		t.Parallel()
+		pool := pgtest.New(t)
+		tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(t.Context())
+		if _, err := tx.Exec(t.Context(), "SELECT * FROM move_outbox(0, 256)"); err == nil {
+			t.Error("a batch ran on a snapshot older than its lock")
+		}
+	})
+}
+
+// While an old snapshot is open, what was moved stays in the index. A batch must not pay
+// for it.
+func TestRelayIsCheapUnderAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	openTransaction(t, pool)
+	const moved = 60_000
+	if _, err := pool.Exec(t.Context(), `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status)
+		SELECT gen_random_uuid(), 'acct', 2, 'COMPLETED', 'PENDING' FROM generate_series(1, $1)`, moved); err != nil {
+		t.Fatal(err)
+	}
+	for move(t, pool, 0) > 0 {
+		if _, err := pool.Exec(t.Context(), "SELECT * FROM move_outbox(0, 20000)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fromMark, fromZero := moveTime(t, pool, moved), moveTime(t, pool, 0)
+	t.Logf("a batch takes %v from the mark, %v from the beginning", fromMark, fromZero)
+	if fromMark > fromZero/2 {
+		t.Errorf("the mark saves nothing: %v, and %v without it", fromMark, fromZero)
+	}
+}
+
+// moveTime is the shortest of a few batches of one event.
+func moveTime(t *testing.T, pool *pgxpool.Pool, mark int64) time.Duration {
+	t.Helper()
+	best := patience
+	for range 8 {
+		commit(t, pool, uuid.New(), "acct", 2)
+		begun := time.Now()
+		if n := move(t, pool, mark); n != 1 {
+			t.Fatalf("moved %d, want 1", n)
+		}
+		best = min(best, time.Since(begun))
+	}
+	return best
+}

@@ -63,20 +63,21 @@ func (r *Retention) Run(ctx context.Context) error {
 	}
 }
 
-// Prune makes the partitions that are due and drops those that are over. What fails is
-// left for the next time; everything else is done.
+// Prune makes the partitions that are due and drops those that are over. It stops at the
+// first that fails, for the next would wait for the same lock, and everyone behind it;
+// the rest is left for the next time.
 func (r *Retention) Prune(ctx context.Context) error {
 	now, err := dbsql.New(r.pool).DatabaseTime(ctx)
 	if err != nil {
 		return fmt.Errorf("read database time: %w", err)
 	}
 	today := now.UTC().Truncate(day)
-	var failed []error
 	for i := range daysAhead + 1 {
-		failed = append(failed, r.ensure(ctx, today.Add(time.Duration(i)*day)))
+		if err := r.ensure(ctx, today.Add(time.Duration(i)*day)); err != nil {
+			return err
+		}
 	}
-	failed = append(failed, r.drop(ctx, now.UTC().Add(-r.keep).Truncate(day)))
-	return errors.Join(failed...)
+	return r.drop(ctx, now.UTC().Add(-r.keep).Truncate(day))
 }
 
 // ensure makes one day's partition. A day that has begun in the default partition stays
@@ -115,15 +116,16 @@ func (r *Retention) drop(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return fmt.Errorf("list partitions: %w", err)
 	}
-	var failed []error
 	for _, name := range names {
 		from, err := time.Parse(partitionPrefix+dayLayout, name)
-		if err == nil && from.Before(before) {
-			failed = append(failed, r.dropDay(ctx, name))
+		if err != nil || !from.Before(before) {
+			continue
+		}
+		if err := r.dropDay(ctx, name); err != nil {
+			return err
 		}
 	}
-	failed = append(failed, r.clearDefault(ctx, before))
-	return errors.Join(failed...)
+	return r.clearDefault(ctx, before)
 }
 
 // dropDay raises dropped_id in the same transaction: a reader that finds the events gone
