@@ -368,6 +368,22 @@ func TestOneRequestOnAReusedConnection(t *testing.T) {
 	}
 }
 
+func TestOneLookupOnAReusedConnection(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2*time.Second)
+	b.server.Script(brokertest.Answer(200, confirmed("")), brokertest.Close())
+	b.server.Standing(brokertest.Answer(200, confirmed("")))
+	b.client.Lookup(t.Context(), key)
+	found := b.client.Lookup(t.Context(), key)
+	requests := b.server.Requests()
+	if found.Reason != broker.ConnectionClosed || len(requests) != 2 || requests[1].Conn != 1 {
+		t.Fatalf("%s after %d requests", found.Evidence, len(requests))
+	}
+	if header := requests[0].Header; len(requests[0].Body) > 0 || header.Get("Transfer-Encoding") != "" || header.Get("Content-Length") != "" {
+		t.Fatalf("a lookup came with a body: %v", header)
+	}
+}
+
 func TestNotSent(t *testing.T) {
 	t.Parallel()
 	server := brokertest.NewServer(t)

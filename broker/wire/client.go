@@ -110,10 +110,17 @@ func (c *Client) Post(ctx context.Context, path string, header http.Header, body
 	return c.exchange(ctx, http.MethodPost, path, header, bytes.NewReader(body))
 }
 
-// Get asks for path, which is already escaped.
+// Get asks once for path, which is already escaped. net/http would repeat a GET that a
+// reused connection failed; an attempt in the history is to be one request. A body that
+// turns out to be empty is not sent, but makes the request one that cannot be repeated.
 func (c *Client) Get(ctx context.Context, path string) Reply {
-	return c.exchange(ctx, http.MethodGet, path, nil, nil)
+	return c.exchange(ctx, http.MethodGet, path, nil, empty{})
 }
+
+// empty is a body without a byte that is not [http.NoBody].
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 
 func (c *Client) exchange(ctx context.Context, method, path string, header http.Header, body io.Reader) Reply {
 	started := time.Now()
@@ -145,7 +152,7 @@ func (c *Client) setHeader(request *http.Request, extra http.Header) {
 	// The code in a refusal's body can decide; a compressed body would hide it.
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", "Holdfast")
-	if request.Body != nil {
+	if request.Method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	for _, header := range []http.Header{c.header, extra} {
