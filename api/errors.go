@@ -12,6 +12,7 @@ import (
 
 	"holdfast/account"
 	"holdfast/api/auth"
+	"holdfast/api/console"
 	"holdfast/purchase"
 )
 
@@ -25,6 +26,7 @@ var known = []struct {
 	detail string
 }{
 	{auth.ErrUnauthorized, unauthorized, "the API key is unknown, expired or revoked"},
+	{console.ErrCrossOrigin, forbidden, "this came from another site's page"},
 	{purchase.ErrNotFound, notFound, "there is no such purchase"},
 	{purchase.ErrAccountNotFound, accountNotFound, "there is no such account"},
 	{account.ErrNotFound, accountNotFound, "there is no such account"},

@@ -219,3 +219,19 @@ func (b *body) oneOf(field string, words ...string) string {
 	}
 	return b.formed(field, true, valid, "must be "+strings.Join(words, " or "))
 }
+
+// required takes a decimal above zero that must be there.
+func (b *body) required(field string, maxDecimals int) decimal.Decimal {
+	if !b.has(field) {
+		b.take(field)
+		b.fault(field, messageRequired)
+		return decimal.Decimal{}
+	}
+	return b.amount(field, maxDecimals, false).Decimal
+}
+
+// orderID takes a broker's order id: visible characters, whatever the broker makes them.
+func (b *body) orderID(field string) string {
+	return b.formed(field, false, func(s string) bool { return visible(s) && len(s) <= maxOrderID },
+		"must be 1 to 128 visible ASCII characters")
+}

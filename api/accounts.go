@@ -1,0 +1,94 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"holdfast/account"
+	"holdfast/api/auth"
+	"holdfast/internal/exact"
+)
+
+const maxNote = 2000
+
+func (a *api) getAccount(w http.ResponseWriter, r *http.Request) error {
+	id := chi.URLParam(r, "id")
+	if !account.ValidID(id) || !auth.From(r.Context()).May(id) {
+		return account.ErrNotFound
+	}
+	ctx, cancel := databaseContext(r)
+	defer cancel()
+	acc, err := a.Accounts.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, representAccount(acc))
+}
+
+func (a *api) createAccount(w http.ResponseWriter, r *http.Request) error {
+	b, err := decode(w, r)
+	if err != nil {
+		return err
+	}
+	params := account.CreateParams{
+		ID: b.accountID("id", true), Currency: b.currency("currency", true), Actor: auth.From(r.Context()).Actor(),
+	}
+	params.Available = b.amount("available", currencyDecimals(params.Currency), true).Decimal
+	if err := b.problem(); err != nil {
+		return err
+	}
+	ctx, cancel := databaseContext(r)
+	defer cancel()
+	acc, err := a.Accounts.Create(ctx, params)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/accounts/"+acc.ID)
+	return answer(w, http.StatusCreated, representAccount(acc))
+}
+
+// currencyDecimals is the currency's own number, or the most there is where the
+// currency is at fault itself.
+func currencyDecimals(code string) int {
+	if decimals, known := exact.CurrencyDecimals(code); known {
+		return int(decimals)
+	}
+	return maxCurrencyDecimals
+}
+
+func (a *api) deposit(w http.ResponseWriter, r *http.Request) error {
+	id := chi.URLParam(r, "id")
+	if !account.ValidID(id) {
+		return account.ErrNotFound
+	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	b, err := decode(w, r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := databaseContext(r)
+	defer cancel()
+	currency, err := a.Accounts.Currency(ctx, id)
+	if err != nil {
+		return err
+	}
+	params := account.DepositParams{
+		AccountID: id, IdempotencyKey: key, Amount: b.required("amount", currencyDecimals(currency)),
+		Note: b.text("note", false, maxNote), Actor: auth.From(r.Context()).Actor(),
+	}
+	if err := b.problem(); err != nil {
+		return err
+	}
+	acc, repeated, err := a.Accounts.Deposit(ctx, params)
+	if err != nil {
+		return err
+	}
+	if repeated {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	return answer(w, http.StatusCreated, representAccount(acc))
+}

@@ -1,0 +1,80 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/api/auth"
+	"holdfast/broker"
+	"holdfast/purchase"
+	"holdfast/sql/dbsql"
+)
+
+// ErrCrossOrigin: a write that another site's page made a browser send.
+var ErrCrossOrigin = errors.New("cross-origin write")
+
+// Params is what the console needs of the other rooms.
+type Params struct {
+	Purchases *purchase.Service
+	Switches  *purchase.Switches
+	Keys      *auth.Store
+	Gate      *broker.Gate
+	Pool      *pgxpool.Pool
+	// River is River's own page, mounted at /river/; nil where there is none.
+	River http.Handler
+	// Refuse answers what is no page with the problem that the error is.
+	Refuse func(w http.ResponseWriter, r *http.Request, err error)
+	Log    *slog.Logger
+}
+
+type console struct {
+	Params
+	queries *dbsql.Queries
+}
+
+// New returns the handler of /console/ and /river/.
+func New(p Params) http.Handler {
+	c := &console{Params: p, queries: dbsql.New(p.Pool)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /console/login", c.loginPage)
+	mux.HandleFunc("POST /console/login", c.login)
+	mux.HandleFunc("POST /console/logout", c.logout)
+	mux.HandleFunc("GET /console/style.css", style)
+	mux.Handle("GET /console", c.operator(page(c.home)))
+	mux.Handle("GET /console/{$}", c.operator(page(c.overview)))
+	mux.Handle("GET /console/purchases", c.operator(page(c.list)))
+	mux.Handle("GET /console/purchases/{id}", c.operator(page(c.show)))
+	mux.Handle("POST /console/purchases/{id}/resolution", c.operator(page(c.resolve)))
+	mux.Handle("POST /console/purchases/{id}/reconciliation", c.operator(page(c.reconcile)))
+	mux.Handle("POST /console/switches/{name}", c.operator(page(c.setSwitch)))
+	mux.Handle("/river", c.operator(http.HandlerFunc(c.river)))
+	mux.Handle("/river/", c.operator(http.HandlerFunc(c.river)))
+	mux.Handle("/console/", c.operator(page(c.nothing)))
+	return c.sameOrigin(mux)
+}
+
+// sameOrigin refuses writes that another site's page makes a browser send with our
+// cookie. River's own handler has no such check.
+func (c *console) sameOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.Refuse(w, r, ErrCrossOrigin)
+	}))
+	return protection.Handler(next)
+}
+
+// riverPolicy is what River's page needs of a browser: its own scripts, and styles that
+// its components set as they go.
+const riverPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+
+func (c *console) river(w http.ResponseWriter, r *http.Request) {
+	if c.River == nil {
+		page(c.nothing)(w, r)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", riverPolicy)
+	c.River.ServeHTTP(w, r)
+}

@@ -1,0 +1,138 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"holdfast/api/auth"
+	"holdfast/internal/exact"
+	"holdfast/purchase"
+)
+
+//go:embed pages
+var files embed.FS
+
+// pagePolicy is what our pages need of a browser: a style sheet, and forms to us.
+const pagePolicy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+var pages = parse("login", "overview", "list", "purchase", "message")
+
+func parse(names ...string) map[string]*template.Template {
+	parsed := map[string]*template.Template{}
+	for _, name := range names {
+		parsed[name] = template.Must(template.New("layout.html").Funcs(functions).
+			ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
+	}
+	return parsed
+}
+
+var functions = template.FuncMap{
+	"time": func(t any) string {
+		switch at := t.(type) {
+		case time.Time:
+			return at.UTC().Format("2006-01-02 15:04:05 UTC")
+		case *time.Time:
+			if at != nil {
+				return at.UTC().Format("2006-01-02 15:04:05 UTC")
+			}
+		}
+		return "–"
+	},
+	"text": func(s *string) string {
+		if s == nil || *s == "" {
+			return "–"
+		}
+		return *s
+	},
+	"money": func(d decimal.Decimal, currency string) string {
+		return exact.FormatCurrency(d, currency) + " " + currency
+	},
+	"maybeMoney": func(d decimal.NullDecimal, currency string) string {
+		if !d.Valid {
+			return "–"
+		}
+		return exact.FormatCurrency(d.Decimal, currency) + " " + currency
+	},
+	"number": func(d decimal.NullDecimal) string {
+		if !d.Valid {
+			return "–"
+		}
+		return exact.Format(d.Decimal)
+	},
+	"span":  func(d time.Duration) string { return d.Round(time.Second).String() },
+	"order": describe,
+}
+
+// describe says in a few words what was to be bought.
+func describe(p purchase.Purchase) string {
+	o := p.Order
+	if o.Notional.Valid {
+		return fmt.Sprintf("%s for %s %s", o.Symbol, exact.Format(o.Notional.Decimal), o.Currency)
+	}
+	return fmt.Sprintf("%s %s at %s %s", exact.Format(o.Quantity.Decimal), o.Symbol, exact.Format(o.LimitPrice.Decimal), o.Currency)
+}
+
+// render writes a whole page or, where that fails, none of it.
+func render(w http.ResponseWriter, status int, name string, data any) {
+	var out bytes.Buffer
+	if err := pages[name].Execute(&out, data); err != nil {
+		panic(fmt.Errorf("render %s: %w", name, err))
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write(out.Bytes())
+}
+
+func style(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=300")
+	http.ServeFileFS(w, r, files, "pages/style.css")
+}
+
+// view is what every page behind the login has.
+type view struct {
+	Operator string
+	HasRiver bool
+	Message  string
+	Trouble  string
+}
+
+func (c *console) view(ctx context.Context) view {
+	return view{Operator: auth.From(ctx).KeyID, HasRiver: c.River != nil}
+}
+
+// page is a handler that answers with a page in any case.
+type page func(w http.ResponseWriter, r *http.Request)
+
+func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p(w, r) }
+
+type messageView struct {
+	view
+	Title string
+}
+
+func (c *console) message(w http.ResponseWriter, r *http.Request, status int, title, text string) {
+	v := messageView{view: c.view(r.Context()), Title: title}
+	v.Trouble = text
+	render(w, status, "message", v)
+}
+
+func (c *console) nothing(w http.ResponseWriter, r *http.Request) {
+	c.message(w, r, http.StatusNotFound, "Not found", "There is no such page.")
+}
+
+// fail shows an error that the operator can do nothing about.
+func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	c.Log.ErrorContext(r.Context(), "console page failed", "path", r.URL.Path, "error", err)
+	w.Header().Set("Retry-After", "2")
+	c.message(w, r, http.StatusServiceUnavailable, "Not available", "The database could not be asked. Try again in a moment.")
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/account"
+	"holdfast/api/auth"
+	"holdfast/broker"
+	"holdfast/outbox"
+	"holdfast/purchase"
+)
+
+// Params is what the API needs of the other rooms. What is marked optional may be nil.
+type Params struct {
+	Purchases *purchase.Service
+	Accounts  *account.Store
+	Switches  *purchase.Switches
+	Keys      *auth.Store
+	Gate      *broker.Gate
+	Pool      *pgxpool.Pool
+
+	// Streams serves GET /v1/events; who asks stands in the request's context. Optional.
+	Streams http.Handler
+	// Hub tells a waiting GET of changes. Optional: it then looks for itself.
+	Hub *outbox.Hub
+	// River is River's own page, which knows nothing of who looks. Optional.
+	River http.Handler
+	// Metrics serves GET /metrics, unless they have an address of their own. Optional.
+	Metrics http.Handler
+	// Observer counts requests. Optional.
+	Observer Observer
+	// ShuttingDown is closed when the shutdown begins: readiness goes, new purchases are
+	// refused, what waits is answered. Optional.
+	ShuttingDown <-chan struct{}
+
+	Limits Limits
+	Log    *slog.Logger
+}
+
+// Observer is told of each request once it is answered. route is the pattern, never the
+// path, so that the number of different values is bounded.
+type Observer interface {
+	HTTPRequest(route, method string, code int, d time.Duration)
+}
+
+// Limits bounds what the API takes on; a zero value means the default.
+type Limits struct {
+	// InFlight is how many requests, streams aside, are handled at once (1024): well
+	// above what the database can work on together, so that who comes later is refused
+	// while an answer is still cheap.
+	InFlight int
+	// Waiting is how many requests may wait for a purchase to end (4096).
+	Waiting int
+	// Rate is how many requests a second one API key may make; zero is no limit.
+	Rate float64
+	// AnswerTimeout is how long a request may take to the last byte of its answer, a
+	// stream aside (2m). It must be above the broker's timeout and the longest wait.
+	AnswerTimeout time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.InFlight == 0 {
+		l.InFlight = 1024
+	}
+	if l.Waiting == 0 {
+		l.Waiting = 4096
+	}
+	if l.AnswerTimeout == 0 {
+		l.AnswerTimeout = 2 * time.Minute
+	}
+	return l
+}
+
+func (p Params) withDefaults() Params {
+	p.Limits = p.Limits.withDefaults()
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	if p.Observer == nil {
+		p.Observer = nobody{}
+	}
+	return p
+}
+
+type nobody struct{}
+
+func (nobody) HTTPRequest(string, string, int, time.Duration) {}
+
+// api is the handlers' common ground.
+type api struct {
+	Params
+	slots   chan struct{}
+	waiting chan struct{}
+	rates   *rates
+}
+
+// stopping tells whether the shutdown has begun.
+func (a *api) stopping() bool {
+	return closed(a.ShuttingDown)
+}
+
+// databaseTimeout bounds a read or an operator's act; a purchase has bounds of its own.
+const databaseTimeout = 10 * time.Second
+
+// databaseContext outlives the client's connection: what was begun is brought to its
+// end, and a client that hangs up in the middle of a query would make pgx throw the
+// database connection away.
+func databaseContext(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), databaseTimeout)
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"holdfast/api/console"
+)
+
+// New returns the whole HTTP face: every route on this page.
+func New(p Params) http.Handler { return newRouter(p) }
+
+func newRouter(p Params) *chi.Mux {
+	p = p.withDefaults()
+	a := &api{
+		Params: p, rates: newRates(p.Limits.Rate),
+		slots: make(chan struct{}, p.Limits.InFlight), waiting: make(chan struct{}, p.Limits.Waiting),
+	}
+	r := chi.NewRouter()
+	r.Use(a.identify, a.observe, a.recover, secureHeaders)
+	r.NotFound(handle(unknownRoute))
+	r.MethodNotAllowed(handle(wrongMethod(r)))
+	a.openRoutes(r)
+	a.clientRoutes(r)
+	a.operatorRoutes(r)
+	a.consoleRoutes(r)
+	return r
+}
+
+// openRoutes ask for no key.
+func (a *api) openRoutes(r chi.Router) {
+	get(r, "/healthz", a.healthy)
+	get(r, "/readyz", a.ready)
+	get(r, "/openapi.json", openAPI)
+	get(r, "/docs", docs)
+	get(r, problemPath+"{slug}", docsOfProblem)
+	if a.Metrics != nil {
+		r.Method(http.MethodGet, "/metrics", a.Metrics)
+	}
+}
+
+// clientRoutes are for a client's key, and all but the first for an operator's too.
+func (a *api) clientRoutes(r chi.Router) {
+	b := r.With(a.bound, a.answerDeadline, a.authenticate, a.limitRate)
+	b.With(clientsOnly).Post("/v1/purchases", handle(a.submit))
+	get(b, "/v1/purchases", a.listPurchases)
+	get(b, "/v1/purchases/{id}", a.getPurchase)
+	get(b, "/v1/purchases/{id}/history", a.getHistory)
+	get(b, "/v1/accounts/{id}", a.getAccount)
+	b.Post("/v1/stream-tickets", handle(a.issueTicket))
+	if a.Streams != nil {
+		r.With(a.authenticateStream, a.limitRate).Method(http.MethodGet, "/v1/events", a.Streams)
+	}
+}
+
+func (a *api) operatorRoutes(r chi.Router) {
+	o := r.With(a.bound, a.answerDeadline, a.authenticate, a.limitRate, operatorsOnly)
+	o.Post("/v1/accounts", handle(a.createAccount))
+	o.Post("/v1/accounts/{id}/deposits", handle(a.deposit))
+	o.Post("/v1/purchases/{id}/resolution", handle(a.resolve))
+	o.Post("/v1/purchases/{id}/reconciliation", handle(a.reconcile))
+	o.Post("/v1/reconciliations", handle(a.reconcileMany))
+	o.Put("/v1/switches/{name}", handle(a.setSwitch))
+	get(o, "/v1/summary", a.summary)
+}
+
+// consoleRoutes are for people with an operator's session.
+func (a *api) consoleRoutes(r chi.Router) {
+	pages := console.New(console.Params{
+		Purchases: a.Purchases, Switches: a.Switches, Keys: a.Keys, Gate: a.Gate, Pool: a.Pool,
+		Refuse: refuse, Log: a.Log, River: a.River,
+	})
+	c := r.With(a.bound, a.answerDeadline)
+	c.Handle("/console", pages)
+	c.Handle("/console/*", pages)
+	c.Handle("/river", pages)
+	c.Handle("/river/*", pages)
+}
+
+// handler answers a request, or returns what [refuse] makes a problem of.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+func handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			refuse(w, r, err)
+		}
+	}
+}
+
+// get routes GET and HEAD: net/http leaves the body of a HEAD's answer out.
+func get(r chi.Router, pattern string, h handler) {
+	r.Get(pattern, handle(h))
+	r.Head(pattern, handle(h))
+}
+
+func unknownRoute(http.ResponseWriter, *http.Request) error {
+	return because(notFound, "there is no such route")
+}
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+}
+
+// wrongMethod tells in Allow which methods the path does take.
+func wrongMethod(routes chi.Routes) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		for _, method := range methods {
+			if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+				w.Header().Add("Allow", method)
+			}
+		}
+		return because(methodNotAllowed, r.Method+" is not allowed here")
+	}
+}
