@@ -119,7 +119,7 @@ func readDatabase(r *reader, c *config) {
 func readBroker(r *reader) brokerConfig {
 	return brokerConfig{
 		Kind:            r.choice("HOLDFAST_BROKER", "sandbox", "http", "alpaca"),
-		URL:             r.link("HOLDFAST_BROKER_URL"),
+		URL:             strings.TrimRight(r.link("HOLDFAST_BROKER_URL"), "/"),
 		Token:           r.text("HOLDFAST_BROKER_TOKEN"),
 		Timeout:         r.duration("HOLDFAST_BROKER_TIMEOUT", time.Millisecond),
 		KeyRetention:    r.duration("HOLDFAST_BROKER_KEY_RETENTION", time.Millisecond),

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"time"
+
+	"holdfast/jobs"
 )
 
 // checkContradictions finds settings that are each readable and cannot hold together.
@@ -11,6 +13,12 @@ func checkContradictions(r *reader, c config) {
 	checkTimes(r, c)
 	checkBroker(r, c.Broker)
 	checkJWT(r, c.JWT)
+	if c.WebhookURL == "" {
+		return
+	}
+	if _, err := jobs.NewWebhook(c.WebhookURL, c.WebhookSecret); err != nil {
+		r.fault("HOLDFAST_ALERT_WEBHOOK_URL, HOLDFAST_ALERT_WEBHOOK_SECRET: %s", err)
+	}
 }
 
 func checkTimes(r *reader, c config) {

@@ -147,3 +147,12 @@ func TestUnknownSettings(t *testing.T) {
 		t.Errorf("unknown = %q", got)
 	}
 }
+
+// A webhook's path is the receiver's business, its last slash too.
+func TestWebhookURLStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	c, err := loadConfig(env("HOLDFAST_ALERT_WEBHOOK_URL=https://there/hook/", "HOLDFAST_ALERT_WEBHOOK_SECRET=s"))
+	if err != nil || c.WebhookURL != "https://there/hook/" {
+		t.Errorf("webhook %q, %v", c.WebhookURL, err)
+	}
+}

@@ -143,7 +143,7 @@ func (r *reader) link(name string) string {
 	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
 		r.fault("%s is not an http or https URL", name)
 	}
-	return strings.TrimRight(text, "/")
+	return text
 }
 
 // database reads a Postgres URL; it holds a password, so a fault does not repeat it.

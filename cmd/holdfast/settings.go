@@ -1,5 +1,10 @@
 package main
 
+import (
+	"fmt"
+	"strings"
+)
+
 // A setting is one variable of the environment that Holdfast reads.
 type setting struct {
 	name string
@@ -63,4 +68,17 @@ func settingNamed(name string) (setting, bool) {
 		}
 	}
 	return setting{}, false
+}
+
+// settingsHelp is the table for a person.
+func settingsHelp() string {
+	var help strings.Builder
+	for _, s := range settings {
+		fmt.Fprintf(&help, "%s", s.name)
+		if s.fallback != "" {
+			fmt.Fprintf(&help, " (%s)", s.fallback)
+		}
+		fmt.Fprintf(&help, ": %s\n\n", s.help)
+	}
+	return strings.TrimSpace(help.String())
 }

@@ -37,10 +37,12 @@ type gauges struct {
 
 // database reads gauges from the database when they are scraped.
 type database struct {
-	pool   *pgxpool.Pool
-	log    *slog.Logger
-	up     *prometheus.Desc
-	values []gauge
+	pool    *pgxpool.Pool
+	log     *slog.Logger
+	lag     func() time.Duration
+	up      *prometheus.Desc
+	lagging *prometheus.Desc
+	values  []gauge
 
 	mu   sync.Mutex // held over the query: one scrape asks, the others wait and share
 	at   time.Time
@@ -57,9 +59,16 @@ func describe(name, help string, value func(gauges) float64) gauge {
 	return gauge{prometheus.NewDesc("holdfast_"+name, help, nil, nil), value}
 }
 
-func newDatabase(pool *pgxpool.Pool, log *slog.Logger) *database {
+func newDatabase(p Params) *database {
+	lag := p.EventLag
+	if lag == nil {
+		lag = func() time.Duration { return 0 }
+	}
 	return &database{
-		pool: pool, log: log,
+		pool: p.Pool, log: p.Log, lag: lag,
+		lagging: prometheus.NewDesc("holdfast_event_lag_seconds",
+			"How long the oldest event has waited for its place in the log or on this process's streams; 0 where none waits.",
+			nil, nil),
 		up: prometheus.NewDesc("holdfast_database_up", "1 if the database answered this scrape.", nil, nil),
 		values: []gauge{
 			describe("unknown_purchases", "Purchases in UNKNOWN.", func(g gauges) float64 { return float64(g.Unknown) }),
@@ -70,8 +79,6 @@ func newDatabase(pool *pgxpool.Pool, log *slog.Logger) *database {
 				func(g gauges) float64 { return g.OldestDue }),
 			describe("oldest_unknown_seconds", "How long the oldest UNKNOWN purchase has been so; 0 where none is.",
 				func(g gauges) float64 { return g.OldestUnknown }),
-			describe("event_lag_seconds", "How long the oldest event has waited for its place in the log; 0 where none waits.",
-				func(g gauges) float64 { return g.EventLag }),
 		},
 	}
 }
@@ -79,6 +86,7 @@ func newDatabase(pool *pgxpool.Pool, log *slog.Logger) *database {
 // Describe implements prometheus.Collector.
 func (d *database) Describe(out chan<- *prometheus.Desc) {
 	out <- d.up
+	out <- d.lagging
 	for _, g := range d.values {
 		out <- g.desc
 	}
@@ -89,6 +97,8 @@ func (d *database) Describe(out chan<- *prometheus.Desc) {
 func (d *database) Collect(out chan<- prometheus.Metric) {
 	read, err := d.read()
 	out <- prometheus.MustNewConstMetric(d.up, prometheus.GaugeValue, one(err == nil))
+	// read is zero where it failed; this process's own lag grows meanwhile.
+	out <- prometheus.MustNewConstMetric(d.lagging, prometheus.GaugeValue, max(read.EventLag, d.lag().Seconds()))
 	if err != nil {
 		return
 	}

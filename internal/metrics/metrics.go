@@ -22,6 +22,8 @@ type Params struct {
 	Log  *slog.Logger
 	// Subscribers tells how many streams are open; nil in a process without any.
 	Subscribers func() int
+	// EventLag tells how far this process is behind with events; nil where it has none.
+	EventLag func() time.Duration
 	// Breaker tells the breaker's state; InFlight how many broker calls are under way.
 	Breaker  func() broker.State
 	InFlight func() int
@@ -66,7 +68,7 @@ func New(p Params) *Metrics {
 	}
 	m.registry.MustRegister(m.purchases, m.passes, m.reviews, m.brokerCalls, m.requests, m.orphans, m.contradictions,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newDatabase(p.Pool, p.Log), newPoolStats(p.Pool))
+		newDatabase(p), newPoolStats(p.Pool))
 	m.start()
 	m.watch(p)
 	return m
@@ -162,9 +164,9 @@ func (m *Metrics) OrphanRepaired(kind string) { m.orphans.WithLabelValues(kind).
 // Contradiction implements purchase.Observer.
 func (m *Metrics) Contradiction() { m.contradictions.Inc() }
 
-// ObserveHTTP counts one request. route is the pattern that matched, never the path: a
+// HTTPRequest counts one request. route is the pattern that matched, never the path: a
 // path has ids in it, and each would be a series of its own.
-func (m *Metrics) ObserveHTTP(route, method string, code int, d time.Duration) {
+func (m *Metrics) HTTPRequest(route, method string, code int, d time.Duration) {
 	m.requests.WithLabelValues(strings.ToLower(orElse(route, "unmatched")), known(method), strconv.Itoa(code)).
 		Observe(d.Seconds())
 }

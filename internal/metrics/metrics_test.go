@@ -98,8 +98,8 @@ func TestCounts(t *testing.T) {
 	m.OrphanRepaired("job")
 	m.Contradiction()
 	m.BrokerCall("place", "accepted", 40*time.Millisecond)
-	m.ObserveHTTP("/v1/purchases/{id}", http.MethodGet, 200, 2*time.Millisecond)
-	m.ObserveHTTP("", "BREW", 405, time.Millisecond)
+	m.HTTPRequest("/v1/purchases/{id}", http.MethodGet, 200, 2*time.Millisecond)
+	m.HTTPRequest("", "BREW", 405, time.Millisecond)
 	expect(t, scrape(t, m), map[string]string{
 		`holdfast_purchases_total{status="completed"}`:                                                                "1",
 		`holdfast_purchases_total{status="manual_review"}`:                                                            "1",

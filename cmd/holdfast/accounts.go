@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/shopspring/decimal"
+
+	"holdfast/account"
+	"holdfast/internal/exact"
+)
+
+// cliActor is who acts where somebody works on the database itself.
+const cliActor = "operator:cli"
+
+// The widest amount, as in the API; the currency's own decimals are checked behind it.
+const (
+	amountDigits   = 12
+	amountDecimals = 4
+)
+
+type accountCommand struct {
+	Create  accountCreateCommand  `cmd:"" help:"Create an account."`
+	Deposit accountDepositCommand `cmd:"" help:"Add money to an account."`
+}
+
+func withAccounts(a *app, use func(ctx context.Context, accounts *account.Store) error) error {
+	c, err := loadConfig(a.find)
+	if err != nil {
+		return err
+	}
+	pool, done, err := openDatabase(a.ctx, c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return use(a.ctx, account.New(pool))
+}
+
+type accountCreateCommand struct {
+	ID        string `required:"" help:"The account's id."`
+	Currency  string `required:"" help:"ISO 4217, such as USD."`
+	Available string `default:"0" placeholder:"AMOUNT" help:"Its opening balance."`
+	JSON      bool   `help:"Print JSON."`
+}
+
+func (c *accountCreateCommand) Run(a *app) error {
+	amount, err := parseAmount("--available", c.Available)
+	if err != nil {
+		return err
+	}
+	return withAccounts(a, func(ctx context.Context, accounts *account.Store) error {
+		acc, err := accounts.Create(ctx, account.CreateParams{
+			ID: c.ID, Currency: c.Currency, Available: amount, Actor: cliActor,
+		})
+		if errors.Is(err, account.ErrExists) {
+			return fmt.Errorf("account %q exists already", c.ID)
+		}
+		if err != nil {
+			return accountFault(err)
+		}
+		return printAccount(a, acc, c.JSON)
+	})
+}
+
+type accountDepositCommand struct {
+	ID             string `required:"" help:"The account's id."`
+	Amount         string `required:"" help:"How much."`
+	Note           string `help:"Why."`
+	IdempotencyKey string `placeholder:"KEY" help:"Repeating a deposit under the same key adds nothing; a new key by default."`
+	JSON           bool   `help:"Print JSON."`
+}
+
+func (c *accountDepositCommand) Run(a *app) error {
+	amount, err := parseAmount("--amount", c.Amount)
+	if err != nil {
+		return err
+	}
+	key := c.IdempotencyKey
+	if key == "" {
+		key = "cli-" + uuid.NewString()
+	}
+	return withAccounts(a, func(ctx context.Context, accounts *account.Store) error {
+		acc, _, err := accounts.Deposit(ctx, account.DepositParams{
+			AccountID: c.ID, IdempotencyKey: key, Amount: amount, Note: c.Note, Actor: cliActor,
+		})
+		if errors.Is(err, account.ErrNotFound) {
+			return fmt.Errorf("there is no account %q", c.ID)
+		}
+		if err != nil {
+			return accountFault(err)
+		}
+		return printAccount(a, acc, c.JSON)
+	})
+}
+
+// accountFault tells what is wrong with the words given from what went wrong.
+func accountFault(err error) error {
+	for _, wrong := range []error{account.ErrID, account.ErrCurrency, account.ErrAmount} {
+		if errors.Is(err, wrong) {
+			return &usageError{err.Error()}
+		}
+	}
+	return err
+}
+
+func parseAmount(flag, text string) (decimal.Decimal, error) {
+	amount, err := exact.Parse(text, amountDigits, amountDecimals)
+	if err != nil {
+		return decimal.Decimal{}, &usageError{flag + " " + err.Error()}
+	}
+	return amount, nil
+}
+
+func printAccount(a *app, acc account.Account, asJSON bool) error {
+	money := func(d decimal.Decimal) string { return exact.FormatCurrency(d, acc.Currency) }
+	if asJSON {
+		return printJSON(a.out, struct {
+			ID        string `json:"id"`
+			Currency  string `json:"currency"`
+			Available string `json:"available"`
+			Reserved  string `json:"reserved"`
+			Spent     string `json:"spent"`
+			Deposited string `json:"deposited"`
+		}{acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited)})
+	}
+	t := newTable(a.out, "ACCOUNT", "CURRENCY", "AVAILABLE", "RESERVED", "SPENT", "DEPOSITED")
+	t.row(acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited))
+	return t.flush()
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"holdfast/jobs"
+)
+
+type alertCommand struct {
+	Test alertTestCommand `cmd:"" help:"Send one alert of the type alert.test to the webhook."`
+}
+
+type alertTestCommand struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *alertTestCommand) Run(a *app) error {
+	settings, err := loadConfig(a.find)
+	if err != nil {
+		return err
+	}
+	if settings.WebhookURL == "" {
+		return &usageError{"HOLDFAST_ALERT_WEBHOOK_URL is not set: alerts go to the log"}
+	}
+	webhook, err := jobs.NewWebhook(settings.WebhookURL, settings.WebhookSecret)
+	if err != nil {
+		return err
+	}
+	alert := jobs.Alert{ID: uuid.New(), Type: "alert.test", CreatedAt: time.Now(), Data: []byte(`{"test":true}`)}
+	if err := webhook.Send(a.ctx, alert); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"webhook_id": alert.ID, "delivered": true})
+	}
+	_, err = fmt.Fprintf(a.out, "delivered as %s\n", alert.ID)
+	return err
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help says how to use it.
+func (completionCommand) Help() string {
+	return `Put this into the shell's start file: source <(holdfast completion bash)`
+}
+
+// completions ask the program itself, so they never grow stale.
+var completions = map[string]string{
+	"bash": "complete -C %[1]q holdfast\n",
+	"zsh":  "autoload -U +X bashcompinit && bashcompinit\ncomplete -C %[1]q holdfast\n",
+	"fish": `function __complete_holdfast
+    set -lx COMP_LINE (commandline -cp)
+    test -z (commandline -ct); and set COMP_LINE "$COMP_LINE "
+    %[1]q
+end
+complete -f -c holdfast -a "(__complete_holdfast)"
+`,
+}
+
+func (c *completionCommand) Run(a *app) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own path: %w", err)
+	}
+	_, err = fmt.Fprintf(a.out, completions[c.Shell], self)
+	return err
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/localpg"
+	"holdfast/sql"
+)
+
+// awayBound is how long a start waits for a database that is not there yet: services
+// that start together find each other in this time, and a wrong address is told soon.
+const (
+	awayBound = 30 * time.Second
+	awayPoll  = 250 * time.Millisecond
+)
+
+// awaitDatabase waits until the database takes connections. What waiting cannot mend, a
+// refused password, an unknown database, fails at once.
+func awaitDatabase(ctx context.Context, url string, log *slog.Logger) error {
+	deadline := time.Now().Add(awayBound)
+	for told := false; ; told = true {
+		err := greet(ctx, url)
+		if err == nil || !mayPass(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+		if !told {
+			log.WarnContext(ctx, "waiting for the database", "at_most", awayBound.String(), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(awayPoll):
+		}
+	}
+}
+
+func greet(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	return conn.Close(ctx)
+}
+
+// mayPass tells whether a failure to connect may go away by itself. Of what the server
+// says, only "starting up", "shutting down" and "too many" do.
+func mayPass(err error) bool {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) {
+		return true
+	}
+	return strings.HasPrefix(said.Code, "57P") || strings.HasPrefix(said.Code, "53")
+}
+
+// openDatabase is for the commands that need the database for a moment: the one that
+// the settings name, else the data dir's, running or not. The private one is brought to
+// this version; a foreign one of another version is refused.
+func openDatabase(ctx context.Context, c config) (*pgxpool.Pool, func(), error) {
+	url, leave, err := databaseFor(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := openPool(ctx, url, poolParams{Name: "command", Size: 2})
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	closeAll := func() { pool.Close(); leave() }
+	if err := fit(ctx, c, url, pool); err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	return pool, closeAll, nil
+}
+
+func fit(ctx context.Context, c config, url string, pool *pgxpool.Pool) error {
+	if c.DatabaseURL == "" {
+		return sql.Migrate(ctx, url)
+	}
+	err := sql.CheckVersion(ctx, pool)
+	if errors.Is(err, sql.ErrVersion) {
+		return fmt.Errorf("%w (see holdfast migrate)", err)
+	}
+	return err
+}
+
+// databaseFor returns the address of the database, and what must be called after its
+// use. A private one that runs already is shared, else it runs for this use.
+func databaseFor(ctx context.Context, c config) (url string, leave func(), err error) {
+	if c.DatabaseURL != "" {
+		return c.DatabaseURL, func() {}, nil
+	}
+	server, err := localpg.Attach(ctx, localpg.Config{DataDir: c.DataDir})
+	if err != nil {
+		return "", nil, fmt.Errorf("private Postgres: %w", err)
+	}
+	return server.URL(), func() { _ = server.Stop(context.WithoutCancel(ctx)) }, nil
+}

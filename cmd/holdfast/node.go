@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/account"
+	"holdfast/api/auth"
+	"holdfast/broker"
+	"holdfast/internal/metrics"
+	"holdfast/outbox"
+	"holdfast/purchase"
+)
+
+// node is one serving process. start builds it part by part; each part says how it is
+// stopped, and stop does so in the reverse order.
+type node struct {
+	config    config
+	role      string
+	noMigrate bool
+	log       *slog.Logger
+	out       io.Writer
+
+	// url and direct are the database's addresses; pooled: url goes through a pooler.
+	url, direct string
+	pooled      bool
+
+	requests, work, relay *pgxpool.Pool
+
+	listener net.Listener
+	broker   broker.Broker
+	gate     *broker.Gate
+	outbox   *outbox.Outbox
+	metrics  *metrics.Metrics
+	switches *purchase.Switches
+	accounts *account.Store
+	keys     *auth.Store
+	// requested serves what clients wait for, worked what workers do: the same rules on
+	// pools of their own.
+	requested, worked *purchase.Service
+
+	// trial holds the demo account's keys, where there is one.
+	trial trialKeys
+
+	ending chan struct{}
+	failed chan error
+	loops  sync.WaitGroup
+	stops  []stop
+}
+
+// stop is how one part of a node is stopped.
+type stop struct {
+	part string
+	do   func(context.Context) error
+}
+
+func newNode(c config, role string, noMigrate bool, log *slog.Logger, out io.Writer) *node {
+	return &node{
+		config: c, role: role, noMigrate: noMigrate, log: log, out: out,
+		url: c.DatabaseURL, direct: c.ListenURL,
+		ending: make(chan struct{}), failed: make(chan error, 1),
+	}
+}
+
+// serves tells whether clients are served here; works whether workers run here.
+func (n *node) serves() bool { return n.role != roleWorker }
+func (n *node) works() bool  { return n.role != roleAPI }
+
+// onStop registers how the part that was just started is stopped.
+func (n *node) onStop(part string, do func(context.Context) error) {
+	n.stops = append(n.stops, stop{part, do})
+}
+
+// start brings the parts up. The order is the order in which they need each other, and
+// its reverse is the shutdown's: not ready, streams end, HTTP drains with the broker
+// calls under way, workers end their passes, events leave, the database goes last.
+func (n *node) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		n.listen,
+		n.startPostgres,
+		n.reachDatabase,
+		n.migrate,
+		n.openPools,
+		n.openBroker,
+		n.openRooms,
+		n.openTrial,
+		n.startLoops,
+		n.startWorkers,
+		n.serve,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait returns nil at the signal, or the error of a part that could not go on.
+func (n *node) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		n.log.Info("stopping", "at_most", n.config.ShutdownTimeout.String())
+		return nil
+	case err := <-n.failed:
+		return err
+	}
+}
+
+// fail ends the node because of a part.
+func (n *node) fail(part string, err error) {
+	select {
+	case n.failed <- fmt.Errorf("%s: %w", part, err):
+	default: // the first one is ending it
+	}
+}
+
+// stop stops every part that was started, within the shutdown timeout. What does not
+// stop in time is told and left: each part survives being killed.
+func (n *node) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(forced(ctx), n.config.ShutdownTimeout)
+	defer cancel()
+	started := time.Now()
+	var failures []error
+	for i := len(n.stops) - 1; i >= 0; i-- {
+		if err := n.stops[i].do(ctx); err != nil {
+			failures = append(failures, fmt.Errorf("stop %s: %w", n.stops[i].part, err))
+		}
+	}
+	n.log.Info("stopped", "took", time.Since(started).Round(time.Millisecond).String())
+	return errors.Join(failures...)
+}
+
+// listen takes the address first: one that is taken is told before anything is made.
+func (n *node) listen(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", n.config.Addr)
+	if err != nil {
+		return fmt.Errorf("HOLDFAST_ADDR: %w", err)
+	}
+	n.listener = listener
+	n.onStop("listener", func(context.Context) error { return ignoreClosed(listener.Close()) })
+	return nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

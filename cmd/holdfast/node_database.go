@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/localpg"
+	"holdfast/sql"
+)
+
+// startPostgres runs the private Postgres where no database is set.
+func (n *node) startPostgres(ctx context.Context) error {
+	if n.url != "" {
+		return nil
+	}
+	server, err := localpg.Start(ctx, localpg.Config{DataDir: n.config.DataDir, Log: n.log})
+	if err != nil {
+		return fmt.Errorf("private Postgres: %w", err)
+	}
+	n.onStop("Postgres", server.Stop)
+	n.url, n.direct = server.URL(), server.URL()
+	return nil
+}
+
+// reachDatabase waits for the database, and finds out whether a pooler stands before it.
+func (n *node) reachDatabase(ctx context.Context) error {
+	if err := awaitDatabase(ctx, n.direct, n.log); err != nil {
+		return err
+	}
+	if n.url != n.direct {
+		n.pooled = true
+		return awaitDatabase(ctx, n.url, n.log)
+	}
+	pool, err := openPool(ctx, n.url, poolParams{Name: "start", Size: 1, Limits: requestLimits})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := pool.Ping(ctx); refusesSessions(err) {
+		n.pooled = true
+		n.log.Warn("the database is behind a pooler that keeps no sessions: without statement timeouts, and events are found by polling",
+			"try", "HOLDFAST_LISTEN_DATABASE_URL")
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	return nil
+}
+
+// refusesSessions recognises PgBouncer by its answer to a session's own settings.
+func refusesSessions(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && strings.Contains(said.Message, "unsupported startup parameter")
+}
+
+// migrate brings the database to this version, or refuses another one.
+func (n *node) migrate(ctx context.Context) error {
+	alone := n.pooled && n.url == n.direct // the migration's lock needs a session
+	if n.noMigrate || alone {
+		return n.checkVersion(ctx)
+	}
+	return sql.Migrate(ctx, n.direct)
+}
+
+func (n *node) checkVersion(ctx context.Context) error {
+	pool, err := openPool(ctx, n.url, poolParams{Name: "start", Size: 1, Pooled: n.pooled})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	err = sql.CheckVersion(ctx, pool)
+	if errors.Is(err, sql.ErrVersion) {
+		return fmt.Errorf("%w (see holdfast migrate)", err)
+	}
+	return err
+}
+
+// openPools opens a pool for each kind of work that this role does. Workers go past a
+// pooler where there is a way: River listens, and its sessions are few.
+func (n *node) openPools(ctx context.Context) (err error) {
+	requests, work := int32(requestPoolSize), int32(workPoolSize)
+	if !n.serves() {
+		requests = sidePoolSize
+	}
+	if !n.works() {
+		work = sidePoolSize
+	}
+	straight := n.pooled && n.url == n.direct
+	for _, open := range []struct {
+		pool **pgxpool.Pool
+		url  string
+		p    poolParams
+	}{
+		{&n.requests, n.url, poolParams{Name: "requests", Size: requests, Limits: requestLimits, Pooled: n.pooled}},
+		{&n.work, n.direct, poolParams{Name: "work", Size: work, Limits: workLimits, Pooled: straight}},
+		{&n.relay, n.url, poolParams{Name: "relay", Size: relayPoolSize, Limits: workLimits, Pooled: n.pooled}},
+	} {
+		if *open.pool, err = openPool(ctx, open.url, open.p); err != nil {
+			return err
+		}
+		pool := *open.pool
+		n.onStop("pool "+open.p.Name, func(ctx context.Context) error { return closePool(ctx, pool) })
+	}
+	return nil
+}
+
+// closePool waits for connections that are still in use no longer than it may: they
+// end with the process.
+func closePool(ctx context.Context, pool *pgxpool.Pool) error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%d connections still in use", pool.Stat().AcquiredConns())
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"riverqueue.com/riverui"
+
+	"holdfast/api"
+)
+
+const (
+	// readHeaderTimeout ends a connection that does not get to its point.
+	readHeaderTimeout = 10 * time.Second
+	// minAnswer is the least that a request may take to the last byte of its answer; a
+	// slow broker is given this on top of its own timeout.
+	minAnswer   = 2 * time.Minute
+	answerSlack = time.Minute
+	// drainShare of what is left of a shutdown is for HTTP; the rest is the workers' and
+	// the database's.
+	drainShare = 2
+)
+
+// serve answers requests. What is registered last is stopped first: not ready and
+// streams, then HTTP.
+func (n *node) serve(ctx context.Context) error {
+	if err := n.serveMetrics(ctx); err != nil {
+		return err
+	}
+	handler, streams, err := n.handler(ctx)
+	if err != nil {
+		return err
+	}
+	server := api.NewServer(handler, n.log)
+	n.onStop("http", func(ctx context.Context) error { return n.drain(ctx, server) })
+	n.onStop("streams", func(context.Context) error {
+		close(n.ending)
+		if streams != nil {
+			streams.Close()
+		}
+		return nil
+	})
+	n.background("http", func() error { return server.Serve(n.listener) })
+	n.log.Info("listening", "addr", n.listener.Addr().String(), "role", n.role)
+	n.invite()
+	return nil
+}
+
+// background runs f, which ends when its part is stopped, or ends the node.
+func (n *node) background(part string, f func() error) {
+	n.loops.Go(func() {
+		if err := f(); err != nil {
+			n.fail(part, err)
+		}
+	})
+}
+
+// drain waits for the requests under way, the broker calls in them included.
+func (n *node) drain(ctx context.Context, server *api.Server) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		share, cancel := context.WithTimeout(ctx, max(time.Until(deadline)/drainShare, n.config.Broker.Timeout))
+		defer cancel()
+		ctx = share
+	}
+	return server.Shutdown(ctx)
+}
+
+func (n *node) handler(ctx context.Context) (http.Handler, *api.Streams, error) {
+	p := api.Params{
+		Pool: n.requests, Observer: n.metrics, ShuttingDown: n.ending, Log: n.log,
+		Limits: api.Limits{
+			Rate:          n.config.RateLimit,
+			AnswerTimeout: max(minAnswer, n.config.Broker.Timeout+answerSlack),
+		},
+	}
+	if n.config.MetricsAddr == "" {
+		p.Metrics = n.metrics.Handler()
+	}
+	if !n.serves() {
+		return api.NewHealth(p), nil, nil
+	}
+	streams := api.NewStream(api.StreamParams{
+		Hub: n.outbox.Hub, Events: n.outbox.Events, Keys: n.keys, Accounts: n.accounts, Purchases: n.requested, Log: n.log,
+	})
+	jobsPage, err := n.jobsPage(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Purchases, p.Accounts, p.Switches, p.Keys, p.Gate = n.requested, n.accounts, n.switches, n.keys, n.gate
+	p.Streams, p.River, p.Watch = streams, jobsPage, watcher(n.outbox.Hub)
+	return api.New(p), streams, nil
+}
+
+// jobsPage is River's own page. It reads and changes jobs and runs none.
+func (n *node) jobsPage(ctx context.Context) (http.Handler, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	client, err := river.NewClient[pgx.Tx](riverpgxv5.New(n.work), &river.Config{Logger: quiet})
+	if err != nil {
+		return nil, fmt.Errorf("make jobs page: %w", err)
+	}
+	page, err := riverui.NewHandler(&riverui.HandlerOpts{
+		Endpoints: riverui.NewEndpoints(client, nil), Prefix: "/river", Logger: quiet,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make jobs page: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	n.onStop("jobs page", func(context.Context) error { cancel(); return nil })
+	if err := page.Start(ctx); err != nil {
+		return nil, fmt.Errorf("start jobs page: %w", err)
+	}
+	return page, nil
+}
+
+// serveMetrics serves them on an address of their own where one is set.
+func (n *node) serveMetrics(ctx context.Context) error {
+	if n.config.MetricsAddr == "" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", n.config.MetricsAddr)
+	if err != nil {
+		return fmt.Errorf("HOLDFAST_METRICS_ADDR: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", n.metrics.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
+	n.onStop("metrics", func(context.Context) error { return ignoreClosed(server.Close()) })
+	n.background("metrics", func() error { return ignoreClosed(server.Serve(listener)) })
+	n.log.Info("metrics have an address of their own", "metrics_addr", listener.Addr().String())
+	return nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// One pool for each kind of work, so that none starves another: purchases go on while
+// the workers are busy, and events leave while both are.
+// The sizes are small on purpose: two processes of each role fit into the hundred
+// connections that Postgres grants by default.
+const (
+	// requestPoolSize: a purchase needs a connection for two statements of a millisecond
+	// or so; more of them only wait for the same disk and locks.
+	requestPoolSize = 16
+	// workPoolSize: a pass holds no connection while it talks to the broker. River's
+	// listener takes one more of its own.
+	workPoolSize = 12
+	// relayPoolSize: the relay, retention, and streams that replay.
+	relayPoolSize = 4
+	// sidePoolSize is for the half that a process is not: health and metrics of a
+	// worker, the jobs' page of an api.
+	sidePoolSize = 3
+
+	connectTimeout = 5 * time.Second
+	// Connections are renewed, so that a changed address or role is followed.
+	connectionLife       = time.Hour
+	connectionLifeJitter = 10 * time.Minute
+	connectionIdle       = 10 * time.Minute
+	healthEvery          = 15 * time.Second
+)
+
+// limits are Postgres's own guards on a session.
+type limits struct{ statement, lock, idle time.Duration }
+
+var (
+	// requestLimits: nothing that a client waits for may take longer.
+	requestLimits = limits{statement: 5 * time.Second, lock: 2 * time.Second, idle: 10 * time.Second}
+	// workLimits leave room for the sweep's batches and River's upkeep, and for a table
+	// that is locked for a while.
+	workLimits = limits{statement: time.Minute, lock: 10 * time.Second, idle: 30 * time.Second}
+)
+
+type poolParams struct {
+	// Name is shown in pg_stat_activity.
+	Name   string
+	Size   int32
+	Limits limits
+	// Pooled: a transaction pooler stands in between. It keeps no session: so no
+	// prepared statements that outlive a transaction, and no session settings.
+	Pooled bool
+}
+
+// openPool makes a pool; it connects when it is first used, and again whenever a
+// connection is lost. What the URL itself says, such as pool_max_conns or
+// statement_timeout, counts.
+func openPool(ctx context.Context, url string, p poolParams) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read database address: %w", err)
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		config.MaxConns = p.Size
+	}
+	config.MinConns = 1
+	config.MaxConnLifetime = connectionLife
+	config.MaxConnLifetimeJitter = connectionLifeJitter
+	config.MaxConnIdleTime = connectionIdle
+	config.HealthCheckPeriod = healthEvery
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	setSession(config.ConnConfig, url, p)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open database pool: %w", err)
+	}
+	return pool, nil
+}
+
+func setSession(config *pgx.ConnConfig, url string, p poolParams) {
+	if p.Pooled {
+		if !strings.Contains(url, "default_query_exec_mode") {
+			config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
+		return
+	}
+	for name, value := range map[string]string{
+		"application_name":                    "holdfast " + p.Name,
+		"statement_timeout":                   milliseconds(p.Limits.statement),
+		"lock_timeout":                        milliseconds(p.Limits.lock),
+		"idle_in_transaction_session_timeout": milliseconds(p.Limits.idle),
+	} {
+		if _, set := config.RuntimeParams[name]; !set {
+			config.RuntimeParams[name] = value
+		}
+	}
+}
+
+// milliseconds is Postgres's own unit; 0 is no limit.
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

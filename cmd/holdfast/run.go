@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/willabides/kongplete"
+	"golang.org/x/term"
+)
+
+// The exit codes are part of the outside contract.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	// exitUsage: the command line or a setting is wrong.
+	exitUsage = 2
+)
+
+// app is the world that a command runs in.
+type app struct {
+	ctx     context.Context
+	find    lookup
+	environ []string
+	in      io.Reader
+	out     io.Writer
+	errOut  io.Writer
+	// interactive: a person reads what is printed.
+	interactive bool
+}
+
+// process is the world of the real program.
+func process() app {
+	return app{
+		find: os.LookupEnv, environ: os.Environ(), in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
+		interactive: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+}
+
+// errQuiet fails a command that has said everything already.
+var errQuiet = errors.New("failed")
+
+// usageError is a fault of the command line that kong cannot see.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// exitPanic carries the exit code out of kong, which wants to end the program itself
+// after --help.
+type exitPanic int
+
+// run does what args ask for and returns the exit code.
+func run(ctx context.Context, a app, args []string) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			exit, ok := p.(exitPanic)
+			if !ok {
+				panic(p)
+			}
+			code = int(exit)
+		}
+	}()
+	a.ctx = ctx
+	parser := newParser(a)
+	kongplete.Complete(parser, predictors()...)
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(a.errOut, "holdfast: %s (see --help)\n", oneLine(err))
+		return exitUsage
+	}
+	return a.exitCode(command.Run(&a))
+}
+
+func newParser(a app) *kong.Kong {
+	return kong.Must(&commands{},
+		kong.Name("holdfast"),
+		kong.Description("Buys stock through a broker that may answer late, wrongly, twice or never, and finds out what happened."),
+		kong.Writers(a.out, a.errOut),
+		kong.Exit(func(code int) { panic(exitPanic(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"version": version()},
+	)
+}
+
+func (a *app) exitCode(err error) int {
+	var usage *usageError
+	var settings *settingsError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errQuiet):
+		return exitFailed
+	case errors.As(err, &usage), errors.As(err, &settings):
+		fmt.Fprintf(a.errOut, "holdfast: %s\n", oneLine(err))
+		return exitUsage
+	default:
+		fmt.Fprintf(a.errOut, "holdfast: %s\n", oneLine(err))
+		return exitFailed
+	}
+}
+
+// oneLine is for people and for programs that read the first line of stderr.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
