@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/pgtest"
 	"holdfast/purchase"
 )
 
@@ -45,6 +46,26 @@ func TestTransitionsAreDocumented(t *testing.T) {
 				t.Errorf("%s to %s: the code says %t, docs/states.md %t", from, to, got, want)
 			}
 		}
+	}
+}
+
+func TestSchemaKnowsTheSameStatuses(t *testing.T) {
+	t.Parallel()
+	var check string
+	err := pgtest.New(t).QueryRow(t.Context(),
+		"SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'transaction_history_status_check'").Scan(&check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inSchema []purchase.Status
+	for _, match := range regexp.MustCompile("'([A-Z_]+)'").FindAllStringSubmatch(check, -1) {
+		inSchema = append(inSchema, purchase.Status(match[1]))
+	}
+	inCode := purchase.Statuses()
+	slices.Sort(inSchema)
+	slices.Sort(inCode)
+	if !slices.Equal(inSchema, inCode) {
+		t.Errorf("the schema has %v, the code %v", inSchema, inCode)
 	}
 }
 

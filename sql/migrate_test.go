@@ -1,0 +1,130 @@
+package sql_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/pgtest"
+	"holdfast/sql"
+)
+
+func TestThreeMigratorsAtOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if err := sql.Migrate(t.Context(), url); err != nil {
+				t.Errorf("migrate: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	pool := open(t, url)
+	if err := sql.CheckVersion(t.Context(), pool); err != nil {
+		t.Errorf("check version: %v", err)
+	}
+}
+
+func open(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestOtherVersionsAreRefused(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, change string }{
+		{"Newer", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)"},
+		{"Older", "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"},
+		{"OlderRiver", "DELETE FROM river_migration WHERE version = (SELECT max(version) FROM river_migration)"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			if _, err := pool.Exec(t.Context(), c.change); err != nil {
+				t.Fatal(err)
+			}
+			if err := sql.CheckVersion(t.Context(), pool); !errors.Is(err, sql.ErrVersion) {
+				t.Errorf("error is %v, want ErrVersion", err)
+			}
+		})
+	}
+	if err := sql.CheckVersion(t.Context(), open(t, pgtest.Empty(t))); !errors.Is(err, sql.ErrVersion) {
+		t.Errorf("an empty database: %v, want ErrVersion", err)
+	}
+}
+
+const aPurchase = `INSERT INTO transaction_history
+    (id, account_id, idempotency_key, fingerprint, symbol, quantity, limit_price, currency, hold,
+     broker, broker_key, broker_request, request_hash)
+    VALUES (gen_random_uuid(), 'a', gen_random_uuid()::text, '', 'AAPL', 1, 1, 'USD', 1, 'http', 'k', '', '')`
+
+// TestWrongStatesAreImpossible tries what the constraints are there to refuse.
+func TestWrongStatesAreImpossible(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, try, constraint string }{
+		{"UnknownWithoutRetry", "UPDATE transaction_history SET status = 'UNKNOWN', version = 2, reason = 'timeout'", "next_retry_check"},
+		{"RetryWithoutUnknown", "UPDATE transaction_history SET next_retry = now()", "next_retry_check"},
+		{"NoSuchStatus", "UPDATE transaction_history SET status = 'DONE', version = 2, reason = 'x'", "status_check"},
+		{"PendingAgain", "UPDATE transaction_history SET version = 2", "version_check"},
+		{"FinalWithoutEvidence", "UPDATE transaction_history SET status = 'REJECTED', version = 2, reason = 'x', settled_at = now()", "final_check"},
+		{"CompletedWithoutCost", "UPDATE transaction_history SET status = 'COMPLETED', version = 2, evidence = 'reply', settled_at = now()", "cost_check"},
+		{"ReviewWithoutReason", "UPDATE transaction_history SET status = 'MANUAL_REVIEW', version = 2", "reason_check"},
+		{"QuantityAndNotional", "UPDATE transaction_history SET notional = 5", "order_check"},
+		{"MoneyFromNowhere", "UPDATE account SET available = available + 1", "sum_check"},
+		{"Overdrawn", "UPDATE account SET available = available - 11, spent = spent + 11", "available_check"},
+		{"ReservedBelowZero", "UPDATE account SET reserved = -1, available = available + 1", "amounts_check"},
+		{"DepositOfNothing", "INSERT INTO deposit (id, account_id, amount, actor) VALUES (gen_random_uuid(), 'a', 0, 'x')", "amount_check"},
+	}
+	pool := pgtest.New(t)
+	for _, set := range []string{
+		"INSERT INTO account (id, currency, available, deposited) VALUES ('a', 'USD', 10, 10)", aPurchase,
+	} {
+		if _, err := pool.Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			refused(t, pool, c.try, c.constraint)
+		})
+	}
+}
+
+func refused(t *testing.T, pool *pgxpool.Pool, try, constraint string) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), try)
+		return err
+	})
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) || !strings.HasSuffix(pgErr.ConstraintName, constraint) {
+		t.Errorf("error is %v, want a breach of %s", err, constraint)
+	}
+}
+
+func TestOneOrderOneKeyOnePurchase(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, set := range []string{
+		"INSERT INTO account (id, currency, available, deposited) VALUES ('a', 'USD', 10, 10)", aPurchase, aPurchase,
+	} {
+		if _, err := pool.Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(t, pool, "UPDATE transaction_history SET broker_order_id = '1'", "broker_order_id_idx")
+	refused(t, pool, "UPDATE transaction_history SET idempotency_key = 'k'", "idempotency_key")
+}
