@@ -18,7 +18,7 @@ type commands struct {
 	Account accountCommand `cmd:"" help:"Create accounts and deposit to them."`
 	Audit   auditCommand   `cmd:"" help:"Check every invariant of the data, read only; exit 1 with each breach named."`
 
-	Alert     alertCommand     `cmd:"" help:"Try the alert webhook."`
+	Alert alertCommand `cmd:"" help:"Try the alert webhook."`
 
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete holdfast's commands."`
 

@@ -94,7 +94,7 @@ func (n *node) handler(ctx context.Context) (http.Handler, *api.Streams, error) 
 		return nil, nil, err
 	}
 	p.Purchases, p.Accounts, p.Switches, p.Keys, p.Gate = n.requested, n.accounts, n.switches, n.keys, n.gate
-	p.Streams, p.River, p.Watch = streams, jobsPage, watcher(n.outbox.Hub)
+	p.Streams, p.River, p.Hub = streams, jobsPage, n.outbox.Hub
 	return api.New(p), streams, nil
 }
 
