@@ -215,7 +215,12 @@ func (d *direct) write(messages [][]byte) error {
 			return err
 		}
 	}
-	return d.rc.Flush()
+	err := d.rc.Flush()
+	// HTTP/2 ends a stream at its deadline, writing or not.
+	if clear := d.rc.SetWriteDeadline(time.Time{}); err == nil && !errors.Is(clear, http.ErrNotSupported) {
+		err = clear
+	}
+	return err
 }
 
 // close ends a write under way, too.

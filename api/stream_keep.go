@@ -15,7 +15,7 @@ const (
 )
 
 // keep looks after all streams in place of a timer and a goroutine for each. It ends when
-// there are none.
+// there are none, or may be none any more.
 func (s *Streams) keep() {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
@@ -23,10 +23,15 @@ func (s *Streams) keep() {
 	// slowly must not hold up the comments.
 	checked := make(chan struct{})
 	close(checked)
-	for range ticker.C {
+	defer func() { <-checked }()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-ticker.C:
+		}
 		all := s.all()
 		if len(all) == 0 && s.rest() {
-			<-checked
 			return
 		}
 		comfort(all)

@@ -109,8 +109,13 @@ func (h *Hub) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	checked := time.Now()
 	for h.poke.wait(ctx, h.poll) {
 		err := h.catchUp(ctx)
+		if err == nil && time.Since(checked) >= h.poll {
+			checked = time.Now()
+			err = h.checkBounds(ctx)
+		}
 		h.trouble.note(ctx, err)
 		if err != nil && !sleep(ctx, h.poll) {
 			return nil
@@ -145,33 +150,35 @@ func (h *Hub) restart(position int64) {
 // catchUp reads the log to its end.
 func (h *Hub) catchUp(ctx context.Context) error {
 	for {
-		after := h.Position()
-		page, err := h.log.Read(ctx, Filter{}, after, maxID, pageMax)
+		page, err := h.log.Read(ctx, Filter{}, h.Position(), maxID, pageMax)
 		if err != nil {
 			return err
 		}
 		h.deliver(page)
-		if len(page) == pageMax {
-			continue
-		}
-		if len(page) > 0 {
+		if len(page) < pageMax {
 			return nil
 		}
-		return h.checkReset(ctx, after)
 	}
 }
 
-// checkReset ends all subscriptions where the log ends before what has been delivered.
-// Their clients come back and are told to start afresh.
-func (h *Hub) checkReset(ctx context.Context, after int64) error {
+// checkBounds forgets what retention has taken away, so that all processes give the same
+// answer to an old cursor. It ends all subscriptions where the log does not reach what has
+// been delivered, or begins beyond it; their clients come back and are told to start afresh.
+func (h *Hub) checkBounds(ctx context.Context) error {
+	delivered := h.Position()
 	bounds, err := h.log.Bounds(ctx)
-	if err != nil || bounds.Last >= after {
+	if err != nil {
 		return err
 	}
-	h.logger.ErrorContext(ctx, "event log went back: ending all streams", "delivered", after, "last", bounds.Last)
-	h.restart(bounds.Last)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if bounds.Last >= delivered && bounds.Dropped <= h.position {
+		h.recent.floor = max(h.recent.floor, bounds.Dropped)
+		return nil
+	}
+	h.logger.ErrorContext(ctx, "event log was reset: ending all streams",
+		"delivered", delivered, "dropped", bounds.Dropped, "last", bounds.Last)
+	h.position, h.recent = bounds.Last, recent{floor: bounds.Last}
 	for _, s := range h.members.all() {
 		h.end(s, ErrReset)
 	}

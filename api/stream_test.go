@@ -1,0 +1,444 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Both ways to serve a stream must be told apart by nothing but the protocol.
+var protocols = map[string]func(*streaming) *streaming{
+	"HTTP1": (*streaming).startHTTP,
+	"HTTP2": (*streaming).startHTTP2,
+}
+
+func onBoth(t *testing.T, max int, test func(*testing.T, *streaming)) {
+	t.Parallel()
+	for name, begin := range protocols {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, begin(newStreaming(t, max)))
+		})
+	}
+}
+
+func TestStreamOfOnePurchase(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		id := s.purchase(t, "acct")
+		response := s.request(t, s.client, "account_id=&purchase_id="+id.String(), "-")
+		for name, want := range map[string]string{
+			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Encoding": "",
+		} {
+			if got := response.Header.Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		stream := readFrames(t, response)
+		first, _ := stream.take()
+		if retry, err := strconv.Atoi(first.retry); err != nil || retry < 1000 || retry > 5000 || first.comment == "" {
+			t.Errorf("the stream begins with %+v", first)
+		}
+		s.happen(t, "acct", 3)
+		s.exec(t, `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason, occurred_at)
+			VALUES ($1, 'acct', 2, 'UNKNOWN', 'PENDING', 'timeout', '2025-01-02T03:04:05.678901Z')`, id)
+		s.box.Poke()
+		got := stream.event()
+		want := fmt.Sprintf(`{"id":"%s","purchase_id":"%s","account_id":"acct","status":"UNKNOWN","previous_status":"PENDING",`+
+			`"outcome":"pending_reconciliation","version":2,"reason":"timeout","occurred_at":"2025-01-02T03:04:05.678901Z"}`, got.id, id)
+		if got.event != "purchase.unknown" || got.data != want {
+			t.Errorf("got %+v, want data %s", got, want)
+		}
+		s.exec(t, `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status)
+			VALUES ($1, 'acct', 3, 'MANUAL_REVIEW', 'UNKNOWN'), ($1, 'acct', 4, 'COMPLETED', 'MANUAL_REVIEW')`, id)
+		s.box.Poke()
+		if got := stream.event(); got.event != "purchase.manual_review" || got.field("outcome") != "pending_reconciliation" {
+			t.Errorf("got %+v", got)
+		}
+		if got := stream.event(); got.event != "purchase.completed" || got.field("outcome") != "completed" || got.field("reason") != "<nil>" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestLastEventID(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		s.happen(t, "acct", 4)
+		s.until(t, 4)
+		cases := map[string]struct {
+			header, query string
+			want          []string
+		}{
+			"None":            {"-", "", nil},
+			"EmptyHeader":     {"", "", nil},
+			"EmptyQuery":      {"-", "last_event_id=", nil},
+			"Zero":            {"0", "", []string{"1", "2", "3", "4"}},
+			"ZeroInQuery":     {"-", "last_event_id=0", []string{"1", "2", "3", "4"}},
+			"Middle":          {"2", "", []string{"3", "4"}},
+			"Last":            {"4", "", nil},
+			"HeaderWins":      {"3", "last_event_id=0", []string{"4"}},
+			"HeaderWinsWrong": {"x", "last_event_id=0", []string{"resync:unreadable"}},
+			"Ahead":           {"5", "", []string{"resync:ahead"}},
+			"FarAhead":        {"9223372036854775807", "", []string{"resync:ahead"}},
+			"BeyondAll":       {"99999999999999999999999", "", []string{"resync:ahead"}},
+			"Word":            {"abc", "", []string{"resync:unreadable"}},
+			"WordInQuery":     {"-", "last_event_id=abc", []string{"resync:unreadable"}},
+			"Negative":        {"-1", "", []string{"resync:unreadable"}},
+			"Signed":          {"-", query("last_event_id", "+1"), []string{"resync:unreadable"}},
+			"Fraction":        {"1.5", "", []string{"resync:unreadable"}},
+			"LeadingZero":     {"01", "", []string{"resync:unreadable"}},
+			"Blank":           {"-", query("last_event_id", " "), []string{"resync:unreadable"}},
+			"NoUTF8":          {"-", "last_event_id=%ff%fe", []string{"resync:unreadable"}},
+			"Injection":       {"-", query("last_event_id", "1\nid: 7"), []string{"resync:unreadable"}},
+		}
+		streams := map[string]*frames{}
+		for name, c := range cases {
+			streams[name] = s.open(t, s.operator, c.query, c.header)
+		}
+		soon(t, "all subscribed", func() bool { return s.box.Subscribers() == len(cases) })
+		s.happen(t, "other", 1)
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) {
+				streams[name].t = t
+				streams[name].wants(append(c.want, "5")...)
+			})
+		}
+	})
+}
+
+func TestResyncWhereRetentionHasTaken(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		s.exec(t, "UPDATE purchase_event_head SET dropped_id = 10")
+		s.happen(t, "acct", 3)
+		fresh := startBox(t, s.pool) // a process that begins after it knows no more
+		soon(t, "logged", func() bool { return fresh.Hub.Position() == 13 })
+		soon(t, "the process has heard of it", func() bool { return !s.box.Hub.Recent(9) && s.box.Hub.Position() == 13 })
+		expired := s.open(t, s.operator, "", "9")
+		kept := s.open(t, s.operator, "", "10")
+		oldest := s.open(t, s.operator, "", "0")
+		soon(t, "all subscribed", func() bool { return s.box.Subscribers() == 3 })
+		s.happen(t, "acct", 1)
+		expired.wants("resync:expired", "14")
+		kept.wants("11", "12", "13", "14")
+		oldest.wants("11", "12", "13", "14")
+	})
+}
+
+func TestStreamSeesOnlyItsOwn(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		mine, others := s.purchase(t, "acct"), s.purchase(t, "other")
+		refused := map[string]struct{ key, query, slug string }{
+			"AnothersAccount":         {s.client, "account_id=other", "account-not-found"},
+			"NoSuchAccount":           {s.operator, "account_id=nobody", "account-not-found"},
+			"MalformedAccount":        {s.operator, query("account_id", "a b"), "account-not-found"},
+			"AnothersPurchase":        {s.client, "purchase_id=" + others.String(), "not-found"},
+			"NoSuchPurchase":          {s.operator, "purchase_id=" + uuid.NewString(), "not-found"},
+			"MalformedPurchase":       {s.operator, "purchase_id=1", "not-found"},
+			"PurchaseOfOtherAccount":  {s.operator, "account_id=other&purchase_id=" + mine.String(), "not-found"},
+			"MalformedPurchaseBraces": {s.client, query("purchase_id", "{"+mine.String()+"}"), "not-found"},
+		}
+		for name, c := range refused {
+			response := s.request(t, c.key, c.query, "-")
+			var problem struct{ Type string }
+			if err := json.NewDecoder(response.Body).Decode(&problem); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if response.StatusCode != http.StatusNotFound || !strings.HasSuffix(problem.Type, "/"+c.slug) ||
+				response.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s: %s %s", name, response.Status, problem.Type)
+			}
+		}
+		own := s.open(t, s.client, "", "-")
+		named := s.open(t, s.client, "account_id=acct", "-")
+		all := s.open(t, s.operator, "", "-")
+		elsewhere := s.open(t, s.operator, "account_id=other", "-")
+		soon(t, "all subscribed", func() bool { return s.box.Subscribers() == 4 })
+		s.happen(t, "other", 1)
+		s.happen(t, "acct", 1)
+		own.wants("2")
+		named.wants("2")
+		all.wants("1", "2")
+		elsewhere.wants("1")
+	})
+}
+
+// A replay of more than the hub remembers, while more goes on happening.
+func TestReplayMeetsLive(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		s.happen(t, "acct", 3000)
+		s.until(t, 3000)
+		stream := s.open(t, s.operator, "", "0")
+		for range 20 {
+			s.happen(t, "acct", 50)
+		}
+		for id := range 4000 {
+			stream.wants(strconv.Itoa(id + 1))
+		}
+	})
+}
+
+// Subscribers that come and go, resuming with what they saw last, each see everything once.
+func TestResumeWithNothingLost(t *testing.T) {
+	t.Parallel()
+	s := newStreaming(t, 0).startHTTP()
+	const total, readers = 2000, 8
+	var wg sync.WaitGroup
+	for range readers {
+		wg.Go(func() {
+			for last := 0; last < total; {
+				last = s.readSome(t, last)
+			}
+		})
+	}
+	for range total / 20 {
+		s.happen(t, "acct", 20)
+		time.Sleep(3 * time.Millisecond) // a load, not a wait
+	}
+	wg.Wait()
+}
+
+// readSome reads a random number of events after last, and returns the last of them.
+func (s *streaming) readSome(t *testing.T, last int) int {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.server.URL+"/v1/events", nil)
+	r.Header.Set("Authorization", "Bearer "+s.operator)
+	r.Header.Set("Last-Event-ID", strconv.Itoa(last))
+	response, err := s.server.Client().Do(r)
+	if err != nil {
+		t.Error(err)
+		return 1 << 30
+	}
+	defer response.Body.Close()
+	stream := readFrames(t, response)
+	for n := rand.IntN(400); n >= 0; n-- {
+		block, ok := <-stream.next
+		if !ok {
+			return last
+		}
+		if block.event == "" {
+			continue
+		}
+		if block.id != strconv.Itoa(last+1) {
+			t.Errorf("after %d came %s %s", last, block.event, block.id)
+			return 1 << 30
+		}
+		if last++; last == 2000 {
+			break
+		}
+	}
+	return last
+}
+
+func TestRevokedKeyEndsItsStreams(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		dead, alive := s.open(t, s.client, "", "-"), s.open(t, s.operator, "", "-")
+		if _, err := s.keys.Revoke(t.Context(), s.clientID); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		dead.ends()
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		s.happen(t, "acct", 1)
+		alive.wants("1")
+	})
+}
+
+func TestCloseEndsAllStreams(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		var streams []*frames
+		for range 5 {
+			streams = append(streams, s.open(t, s.operator, "", "-"))
+		}
+		s.streams.Close()
+		for _, stream := range streams {
+			stream.ends()
+		}
+		response := s.request(t, s.operator, "", "-")
+		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+			t.Errorf("a stream after the close: %s", response.Status)
+		}
+		soon(t, "nobody subscribed", func() bool { return s.box.Subscribers() == 0 })
+	})
+}
+
+func TestStreamsAreCapped(t *testing.T) {
+	onBoth(t, 3, func(t *testing.T, s *streaming) {
+		var first *http.Response
+		for i := range 3 {
+			response := s.request(t, s.operator, "", "-")
+			if i == 0 {
+				first = response
+			}
+		}
+		waits := map[string]bool{}
+		for range 20 {
+			response := s.request(t, s.operator, "", "-")
+			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Content-Type") != "application/problem+json" {
+				t.Fatalf("one stream too many: %s", response.Status)
+			}
+			wait := response.Header.Get("Retry-After")
+			if n, err := strconv.Atoi(wait); err != nil || n < 1 || n > 12 {
+				t.Fatalf("Retry-After: %q", wait)
+			}
+			waits[wait] = true
+		}
+		if len(waits) < 2 {
+			t.Error("all are told to come back at once")
+		}
+		first.Body.Close()
+		soon(t, "a place is free again", func() bool { return s.request(t, s.operator, "", "-").StatusCode == http.StatusOK })
+	})
+}
+
+func TestClientThatGoesIsForgotten(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		response := s.request(t, s.operator, "", "-")
+		soon(t, "subscribed", func() bool { return s.box.Subscribers() == 1 })
+		begun := time.Now()
+		response.Body.Close()
+		soon(t, "forgotten", func() bool { return s.box.Subscribers() == 0 })
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestQuietStreamGetsComments(t *testing.T) {
+	onBoth(t, 0, func(t *testing.T, s *streaming) {
+		stream := s.open(t, s.operator, "", "-")
+		stream.take()
+		for range 2 {
+			begun := time.Now()
+			block, ok := stream.take()
+			if !ok || block.comment == "" || block.event != "" || block.id != "" {
+				t.Fatalf("got %+v", block)
+			}
+			if took := time.Since(begun); took > 15*time.Second {
+				t.Errorf("a comment after %v", took)
+			}
+		}
+	})
+}
+
+// dial opens a stream on a bare connection, whose reading is the test's own.
+func (s *streaming) dial(t testing.TB, secret string, last int) net.Conn {
+	t.Helper()
+	address, err := url.Parse(s.server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", address.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %d\r\n\r\n", secret, last)
+	return conn
+}
+
+// A reader that takes nothing is closed at a bound and resumes; nobody else notices.
+func TestSlowReaderIsClosed(t *testing.T) {
+	t.Parallel()
+	s := newStreaming(t, 0).startHTTP()
+	slow := s.dial(t, s.operator, 0)
+	if err := slow.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	quick := s.open(t, s.operator, "", "-")
+	soon(t, "both subscribed", func() bool { return s.box.Subscribers() == 2 })
+	happened := 0
+	for s.box.Subscribers() == 2 && happened < 100_000 {
+		s.happen(t, "acct", 200)
+		happened += 200
+		s.until(t, int64(happened))
+	}
+	if happened >= 100_000 {
+		t.Fatal("the slow reader is never closed")
+	}
+	for id := range happened {
+		quick.wants(strconv.Itoa(id + 1))
+	}
+	got, _ := io.ReadAll(slow)
+	last := checkIDs(t, got, 0)
+	if last == 0 || last >= happened {
+		t.Fatalf("the slow reader got %d of %d", last, happened)
+	}
+	rest := s.open(t, s.operator, "", strconv.Itoa(last))
+	for id := last; id < happened; id++ {
+		rest.wants(strconv.Itoa(id + 1))
+	}
+}
+
+var idLine = regexp.MustCompile(`(?m)^id: (\d+)\n(?:.+\n)+\n`)
+
+// checkIDs fails where the whole events of a stream do not follow upon each other.
+func checkIDs(t *testing.T, stream []byte, last int) int {
+	t.Helper()
+	for _, match := range idLine.FindAllSubmatch(stream, -1) {
+		if id := string(match[1]); id != strconv.Itoa(last+1) {
+			t.Fatalf("after %d came %s", last, id)
+		}
+		last++
+	}
+	return last
+}
+
+// A quiet stream must cost next to nothing.
+func TestManyStreamsInBoundedSize(t *testing.T) {
+	s := newStreaming(t, 0).startHTTP()
+	const n = 2000
+	before := memory()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conns[i] = s.dial(t, s.operator, 0)
+	}
+	soon(t, "all subscribed", func() bool { return s.box.Subscribers() == n })
+	soon(t, "at most 12 kB a stream, the client's end included", func() bool { return (memory()-before)/n <= 12<<10 })
+	t.Logf("%d bytes a stream, the client's end included", (memory()-before)/n)
+
+	begun := time.Now()
+	s.happen(t, "acct", 1)
+	for _, conn := range conns {
+		readEvent(t, conn)
+	}
+	t.Logf("one event to all after %v", time.Since(begun))
+}
+
+// memory is what the process holds for objects and stacks.
+func memory() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+func readEvent(t *testing.T, conn net.Conn) {
+	t.Helper()
+	conn.SetReadDeadline(time.Now().Add(streamPatience))
+	var got []byte
+	buf := make([]byte, 4096)
+	for !idLine.Match(got) {
+		n, err := conn.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, buf[:n]...)
+	}
+}
