@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -43,8 +44,16 @@ func (s *Service) RaiseAlert(ctx context.Context, kind string, data map[string]a
 	})
 }
 
+// alarmPause is how long a process that raised, or tried to raise, an alert of a type
+// leaves the database alone about that type: a thousand refused calls are one alarm.
+const alarmPause = time.Minute
+
 // alarm raises an alert whose failure must not stop what raised it.
 func (s *Service) alarm(ctx context.Context, kind string, data map[string]any) {
+	if last, ok := s.alarmed.Load(kind); ok && time.Since(last.(time.Time)) < alarmPause {
+		return
+	}
+	s.alarmed.Store(kind, time.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if err := s.RaiseAlert(ctx, kind, data); err != nil {

@@ -148,10 +148,7 @@ func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.C
 	} else {
 		call.Done(answer.Answered)
 	}
-	s.observeCall(kind, key, answer)
-	if answer.CredentialsRefused {
-		s.alarm(ctx, AlertCredentialsRefused, map[string]any{"call": kind, "status_code": answer.StatusCode})
-	}
+	s.observeCall(ctx, kind, key, answer)
 	return answer
 }
 

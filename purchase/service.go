@@ -3,6 +3,7 @@ package purchase
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -55,6 +56,8 @@ type Service struct {
 	observer  Observer
 	log       *slog.Logger
 	hurried   chan struct{}
+	// alarmed is when each type of alert was last raised here.
+	alarmed sync.Map
 }
 
 // maxHurried bounds the repairs on read under way at once.

@@ -220,12 +220,15 @@ func (s *Service) place(ctx context.Context, began time.Time, request broker.Req
 	ctx, cancel = context.WithTimeout(ctx, s.can.Timeout)
 	defer cancel()
 	answer := s.broker.Place(ctx, request)
-	s.observeCall(callPlace, request.Key, answer)
+	s.observeCall(ctx, callPlace, request.Key, answer)
 	return answer
 }
 
-func (s *Service) observeCall(call, key string, answer broker.Answer) {
+func (s *Service) observeCall(ctx context.Context, call, key string, answer broker.Answer) {
 	s.observer.BrokerCall(call, string(answer.Evidence), answer.Duration)
 	s.log.Info("broker call", "call", call, "broker_key", key, "result", answer.Evidence,
 		"reason", answer.Reason, "status_code", answer.StatusCode, "duration_ms", answer.Duration.Milliseconds())
+	if answer.CredentialsRefused {
+		s.alarm(ctx, AlertCredentialsRefused, map[string]any{"call": call, "status_code": answer.StatusCode})
+	}
 }

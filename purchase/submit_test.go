@@ -272,3 +272,18 @@ func TestUnknownIsNotWrittenWithoutItsJob(t *testing.T) {
 	b.wantEnd(b.get(p.ID), purchase.Unknown, "interrupted", "")
 	b.audit()
 }
+
+func TestRefusedCredentialsRaiseOneAlert(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.broker.script(always(reply{status: 401}), alwaysFor(reply{status: 403}))
+	b.submit(order())
+	b.submit(order())
+	b.broker.script(always(reply{drop: true}), alwaysFor(reply{status: 403}))
+	p := b.submit(order())
+	b.pass(p.ID)
+	b.wantEnd(b.get(p.ID), purchase.Unknown, "connection_closed", "")
+	if n := b.count("SELECT count(*) FROM alert WHERE type = 'broker.credentials_refused'"); n != 1 {
+		t.Errorf("%d alerts, want 1", n)
+	}
+}
