@@ -47,10 +47,27 @@ func (n *node) serve(ctx context.Context) error {
 		}
 		return nil
 	})
+	n.awaitStreams(ctx)
 	n.background("http", func() error { return server.Serve(n.listener) })
 	n.log.Info("listening", "addr", n.listener.Addr().String(), "role", n.role)
 	n.invite()
 	return nil
+}
+
+// streamsWait is how long a start waits until streams can be had. It is a courtesy to
+// who connects first: later ones are told to come back.
+const streamsWait = 5 * time.Second
+
+func (n *node) awaitStreams(ctx context.Context) {
+	if !n.serves() {
+		return
+	}
+	select {
+	case <-n.outbox.Hub.Ready():
+	case <-ctx.Done():
+	case <-time.After(streamsWait):
+		n.log.Warn("streams are not ready yet")
+	}
 }
 
 // background runs f, which ends when its part is stopped, or ends the node.

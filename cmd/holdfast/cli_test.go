@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/pgtest"
+)
+
+// Wrong usage is 2 and one line that says what is wrong; help is 0.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args     []string
+		settings []string
+		code     int
+		says     string
+	}{
+		"Help":            {args: []string{"--help"}, code: exitDone, says: "serve"},
+		"ServeHelp":       {args: []string{"serve", "--help"}, code: exitDone, says: "HOLDFAST_PENDING_GRACE"},
+		"Version":         {args: []string{"--version"}, code: exitDone, says: "holdfast"},
+		"NoCommand":       {code: exitUsage, says: "expected one of"},
+		"UnknownCommand":  {args: []string{"sell"}, code: exitUsage, says: "sell"},
+		"UnknownFlag":     {args: []string{"serve", "--rolle", "api"}, code: exitUsage, says: "--rolle"},
+		"UnknownRole":     {args: []string{"serve", "--role", "boss"}, code: exitUsage, says: "--role"},
+		"Setting":         {args: []string{"serve"}, settings: []string{"HOLDFAST_WORKERS=x"}, code: exitUsage, says: "HOLDFAST_WORKERS"},
+		"SettingOfAudit":  {args: []string{"audit"}, settings: []string{"HOLDFAST_SWEEP_INTERVAL=x"}, code: exitUsage, says: "HOLDFAST_SWEEP_INTERVAL"},
+		"ScopeUnknown":    {args: []string{"key", "create", "--scope", "god"}, code: exitUsage, says: "--scope"},
+		"ClientNoAccount": {args: []string{"key", "create", "--scope", "client"}, code: exitUsage, says: "--account"},
+		"Amount":          {args: []string{"account", "deposit", "--id", "a", "--amount", "1e3"}, code: exitUsage, says: "--amount"},
+		"NoWebhook":       {args: []string{"alert", "test"}, code: exitUsage, says: "HOLDFAST_ALERT_WEBHOOK_URL"},
+		"NoDatabase": {args: []string{"key", "list"}, code: exitFailed, says: "connect",
+			settings: []string{"HOLDFAST_DATABASE_URL=postgres://nobody@127.0.0.1:1/none"}},
+		"Completion": {args: []string{"completion", "bash"}, code: exitDone, says: "complete -C"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := command(t, test.settings, test.args...)
+			if r.code != test.code || !strings.Contains(r.out+r.err, test.says) {
+				t.Errorf("exit %d, want %d with %q:\n%s%s", r.code, test.code, test.says, r.out, r.err)
+			}
+			if r.code != exitDone && strings.Count(r.err, "\n") != 1 {
+				t.Errorf("not one line: %q", r.err)
+			}
+		})
+	}
+}
+
+// Every command has help of its own.
+func TestEveryCommandHasHelp(t *testing.T) {
+	t.Parallel()
+	parser := newParser(app{out: io.Discard, errOut: io.Discard})
+	for _, leaf := range parser.Model.Leaves(true) {
+		names := strings.Fields(leaf.FullPath())[1:]
+		t.Run(strings.Join(names, "-"), func(t *testing.T) {
+			t.Parallel()
+			if r := command(t, nil, append(names, "--help")...); r.code != exitDone || !strings.Contains(r.out, "Usage: ") {
+				t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
+			}
+		})
+	}
+}
+
+func TestKeysAndAccounts(t *testing.T) {
+	t.Parallel()
+	settings := []string{"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t)}
+	create := []string{"account", "create", "--id", "acct-1", "--currency", "USD", "--available", "1000.00"}
+	must(t, settings, create...)
+	if r := command(t, settings, create...); r.code != exitFailed || !strings.Contains(r.err, "exists") {
+		t.Errorf("again: exit %d, %q", r.code, r.err)
+	}
+	deposit := []string{"account", "deposit", "--id", "acct-1", "--amount", "50.00", "--idempotency-key", "d1", "--json"}
+	for range 2 { // the second is the same deposit
+		if out := must(t, settings, deposit...); !strings.Contains(out, `"available":"1050.00"`) {
+			t.Errorf("deposit: %s", out)
+		}
+	}
+	secret := lastLine(must(t, settings, "key", "create", "--scope", "client", "--account", "acct-1"))
+	var list struct {
+		Data []struct {
+			ID, Prefix, Scope string
+			AccountID         *string `json:"account_id"`
+			CreatedAt         string  `json:"created_at"`
+			RevokedAt         *string `json:"revoked_at"`
+		}
+	}
+	decode(t, must(t, settings, "key", "list", "--json"), &list)
+	if len(list.Data) != 1 || text(list.Data[0].AccountID) != "acct-1" || !strings.HasPrefix(secret, list.Data[0].Prefix) {
+		t.Fatalf("list = %+v, key %q", list, secret)
+	}
+	must(t, settings, "key", "revoke", list.Data[0].ID)
+	decode(t, must(t, settings, "key", "list", "--json"), &list)
+	if list.Data[0].RevokedAt == nil {
+		t.Error("the key is not shown as revoked")
+	}
+	if r := command(t, settings, "key", "revoke", "key_none"); r.code != exitFailed {
+		t.Errorf("revoke of no key: exit %d", r.code)
+	}
+	if r := command(t, settings, "key", "create", "--scope", "client", "--account", "none"); r.code != exitFailed {
+		t.Errorf("key for no account: exit %d", r.code)
+	}
+	auditHolds(t, settings)
+}
+
+func decode(t *testing.T, text string, value any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+func TestAuditNamesBreaches(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewURL(t)
+	settings := []string{"HOLDFAST_DATABASE_URL=" + url}
+	must(t, settings, "account", "create", "--id", "acct-1", "--currency", "USD", "--available", "10")
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), `UPDATE account SET deposited = 20, available = 20`); err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, settings, "audit", "--json")
+	var report struct {
+		OK       bool
+		Breaches []struct {
+			Invariant       int
+			Subject, Detail string
+		}
+	}
+	decode(t, r.out, &report)
+	if r.code != exitFailed || report.OK || len(report.Breaches) != 1 || report.Breaches[0].Subject != "acct-1" || report.Breaches[0].Invariant != 2 {
+		t.Errorf("exit %d: %s", r.code, r.out)
+	}
+	if r := command(t, settings, "audit"); r.code != exitFailed || !strings.Contains(r.out, "invariant 2 broken by acct-1") {
+		t.Errorf("exit %d: %s", r.code, r.out)
+	}
+}
+
+// Three migrators at once all succeed, and a serve that must not migrate takes the result.
+func TestMigrateFromSeveralPlaces(t *testing.T) {
+	t.Parallel()
+	settings := []string{"HOLDFAST_DATABASE_URL=" + pgtest.Empty(t)}
+	refused := command(t, append(settings, "HOLDFAST_ADDR=127.0.0.1:0"), "serve", "--no-migrate", "--log-level", "error")
+	if refused.code != exitFailed || !strings.Contains(refused.err, "holdfast migrate") {
+		t.Errorf("serve on another version: exit %d, %q", refused.code, refused.err)
+	}
+	var migrators sync.WaitGroup
+	for range 3 {
+		migrators.Go(func() {
+			if r := command(t, settings, "migrate"); r.code != exitDone {
+				t.Errorf("migrate: exit %d, %s", r.code, r.err)
+			}
+		})
+	}
+	migrators.Wait()
+	launch(t, append(settings, "HOLDFAST_DATA_DIR="+t.TempDir()), "--no-migrate")
+}
+
+func TestAlertTest(t *testing.T) {
+	t.Parallel()
+	received := make(chan *http.Request, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r }))
+	t.Cleanup(hook.Close)
+	must(t, []string{"HOLDFAST_ALERT_WEBHOOK_URL=" + hook.URL, "HOLDFAST_ALERT_WEBHOOK_SECRET=secret"}, "alert", "test")
+	if r := <-received; r.Header.Get("webhook-id") == "" || !strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
+		t.Errorf("header = %v", r.Header)
+	}
+}
+
+func TestUnknownSettingIsTold(t *testing.T) {
+	t.Parallel()
+	s := launch(t, []string{"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t), "HOLDFAST_DATA_DIR=" + t.TempDir(), "HOLDFAST_WORKRES=3"})
+	if !strings.Contains(s.err.String(), "HOLDFAST_WORKRES") {
+		t.Errorf("log: %s", s.err.String())
+	}
+}
+
+// The shell is told commands and flags by the program itself.
+func TestShellCompletion(t *testing.T) {
+	t.Parallel()
+	r := command(t, []string{"COMP_LINE=holdfast se", "COMP_POINT=11"})
+	if r.code != exitDone || strings.TrimSpace(r.out) != "serve" {
+		t.Errorf("exit %d: %q %q", r.code, r.out, r.err)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// trialSettings are none, but for a place that is the test's own.
+func trialSettings(t *testing.T) []string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	settings := []string{"HOLDFAST_DATA_DIR=" + dir, "HOLDFAST_BROKER_SETTLE=200ms"}
+	// Whatever a killed process leaves behind is gone before the folder is.
+	t.Cleanup(func() { command(t, settings, "audit") })
+	return settings
+}
+
+func TestNoSettings(t *testing.T) {
+	t.Parallel()
+	settings := trialSettings(t)
+	first := launch(t, settings)
+	client, operator := first.printed("client key: "), first.printed("operator key: ")
+	if !strings.Contains(first.out.String(), "curl ") {
+		t.Errorf("nothing to paste:\n%s", first.out.String())
+	}
+	a, p := first.buy(client, "demo", "AAPL", "k1")
+	if a.status != http.StatusCreated || p.Status != "COMPLETED" {
+		t.Errorf("bought: %d %s", a.status, a.body)
+	}
+
+	// A second one on the same data is refused, in one line; a command is not.
+	second := command(t, append(settings, "HOLDFAST_ADDR=127.0.0.1:0"), "serve", "--log-level", "error")
+	if lines := strings.Count(second.err, "\n"); second.code != exitFailed || lines != 1 {
+		t.Errorf("second: exit %d, %q", second.code, second.err)
+	}
+	auditHolds(t, settings)
+
+	first.kill()
+	// The database of a dead process is not lost, nor are its keys.
+	auditHolds(t, settings)
+	again := launch(t, settings)
+	if again.printed("client key: ") != client || again.printed("operator key: ") != operator {
+		t.Error("the keys are others")
+	}
+	if got := again.awaitStatus(client, p.ID, "COMPLETED"); got.Version != p.Version {
+		t.Errorf("purchase = %+v", got)
+	}
+	_, lost := again.buy(client, "demo", "DROP-LOST", "k2")
+	again.awaitStatus(client, lost.ID, "COMPLETED")
+	if code := again.stop(); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	auditHolds(t, settings)
+}
+
+func TestTrialKeysAreKeptFromOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte("client key: old"), 0o644); err != nil { //nolint:gosec // What must be mended.
+		t.Fatal(err)
+	}
+	want := trialKeys{client: "c", operator: "o"}
+	if err := writeTrialKeys(path, want); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if got, err := readTrialKeys(path); err != nil || got != want {
+		t.Errorf("read %+v, %v", got, err)
+	}
+}
+
+// A demo key that was revoked is dead; the next start brings a new one.
+func TestRevokedTrialKeyIsReplaced(t *testing.T) {
+	t.Parallel()
+	settings := trialSettings(t)
+	first := launch(t, settings)
+	client := first.printed("client key: ")
+	var id string
+	for line := range strings.Lines(must(t, settings, "key", "list")) {
+		if fields := strings.Fields(line); fields[2] == "client" {
+			id = fields[0]
+		}
+	}
+	must(t, settings, "key", "revoke", id)
+	eventually(t, "revoked", func() error {
+		a, err := first.call(http.MethodGet, "/v1/accounts/demo", client, "")
+		if err != nil || a.status != http.StatusUnauthorized {
+			return fmt.Errorf("%d, %v", a.status, err)
+		}
+		return nil
+	})
+	first.stop()
+	again := launch(t, settings)
+	var acc accountView
+	again.get("/v1/accounts/demo", again.printed("client key: "), &acc)
+	if again.printed("client key: ") == client {
+		t.Error("the revoked key was printed again")
+	}
+}
