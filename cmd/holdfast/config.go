@@ -117,7 +117,7 @@ func readDatabase(r *reader, c *config) {
 }
 
 func readBroker(r *reader) brokerConfig {
-	return brokerConfig{
+	b := brokerConfig{
 		Kind:            r.choice("HOLDFAST_BROKER", "sandbox", "http", "alpaca"),
 		URL:             strings.TrimRight(r.link("HOLDFAST_BROKER_URL"), "/"),
 		Token:           r.text("HOLDFAST_BROKER_TOKEN"),
@@ -132,6 +132,10 @@ func readBroker(r *reader) brokerConfig {
 		BreakerFailures: r.whole("HOLDFAST_BREAKER_FAILURES", 0, 1_000_000),
 		BreakerOpen:     r.duration("HOLDFAST_BREAKER_OPEN", time.Millisecond),
 	}
+	if b.Kind == "alpaca" && b.Token == "" {
+		b.Token = alpacaToken(r)
+	}
+	return b
 }
 
 func readPolicy(r *reader, b brokerConfig) purchase.Policy {

@@ -44,7 +44,7 @@ func checkBroker(r *reader, b brokerConfig) {
 		r.fault("HOLDFAST_BROKER=http needs HOLDFAST_BROKER_URL")
 	}
 	if _, _, ok := alpacaKeys(b.Token); b.Kind == "alpaca" && !ok {
-		r.fault("HOLDFAST_BROKER=alpaca needs HOLDFAST_BROKER_TOKEN as KEY-ID:SECRET")
+		r.fault("HOLDFAST_BROKER=alpaca needs HOLDFAST_BROKER_TOKEN as KEY-ID:SECRET (or APCA_API_KEY_ID and APCA_API_SECRET_KEY)")
 	}
 }
 
@@ -82,10 +82,4 @@ func remarks(c config) []string {
 		said = append(said, "HOLDFAST_SHUTDOWN_TIMEOUT leaves a broker call under way no time to end: such purchases will be found by the sweep")
 	}
 	return said
-}
-
-// alpacaKeys takes apart the pair that Alpaca wants in two headers.
-func alpacaKeys(token string) (id, secret string, ok bool) {
-	id, secret, found := strings.Cut(token, ":")
-	return id, secret, found && id != "" && secret != ""
 }

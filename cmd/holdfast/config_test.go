@@ -156,3 +156,26 @@ func TestWebhookURLStaysAsItIs(t *testing.T) {
 		t.Errorf("webhook %q, %v", c.WebhookURL, err)
 	}
 }
+
+func TestAlpacaKeys(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string][]string{
+		"Token":      {"HOLDFAST_BROKER_TOKEN=id:secret"},
+		"AlpacasOwn": {"APCA_API_KEY_ID=id", "APCA_API_SECRET_KEY=secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := loadConfig(env(append(set, "HOLDFAST_BROKER=alpaca", "HOLDFAST_BROKER_IDEMPOTENT=false")...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id, secret, ok := alpacaKeys(c.Broker.Token); id != "id" || secret != "secret" || !ok {
+				t.Errorf("keys %q, %q", id, secret)
+			}
+			adapter, err := newAlpaca(c.Broker)
+			if err != nil || adapter.Capabilities().Idempotent || adapter.Capabilities().Name != "alpaca" {
+				t.Errorf("adapter can %+v, %v", adapter.Capabilities(), err)
+			}
+		})
+	}
+}
