@@ -47,13 +47,13 @@ func found(a broker.Answer) bool {
 // place or replay, and a replay follows it only within the key's life.
 func (s *Service) decideAbsent(p *pass, a broker.Answer) decision {
 	elapsed := time.Since(p.began)
-	if seconds(p.times.SentAge) <= s.can.Settle {
+	if p.sentAge <= s.can.Settle {
 		return s.wait(p, a)
 	}
 	if p.row.ReplayCode != nil {
 		return decision{to: Rejected, evidence: ByReplay, reason: *p.row.ReplayCode}
 	}
-	if seconds(p.times.CreatedAge)+elapsed+s.can.Timeout >= s.can.KeyRetention {
+	if p.createdAge+elapsed+s.can.Timeout >= s.can.KeyRetention {
 		return decision{to: ManualReview, reason: ReasonKeyExpired}
 	}
 	if !s.can.Idempotent {
@@ -86,7 +86,7 @@ func (s *Service) decideReplay(p *pass, by exchange) decision {
 
 // wait ends the pass undecided: at the limits that means a person, else another pass.
 func (s *Service) wait(p *pass, a broker.Answer) decision {
-	age := seconds(p.times.UnknownAge) + time.Since(p.began)
+	age := p.unknownAge + time.Since(p.began)
 	if age >= s.policy.MaxAge {
 		return decision{to: ManualReview, reason: ReasonAgeExceeded}
 	}

@@ -27,6 +27,9 @@ const (
 // foreignBrokerWait is how soon to look again at a purchase that another broker took.
 const foreignBrokerWait = time.Minute
 
+// minAgain keeps a job from running again and again without a pause.
+const minAgain = 10 * time.Millisecond
+
 // PassOutcome tells the carrier of a pass what to do with its job.
 type PassOutcome struct {
 	// Result is completed, rejected, deferred, manual_review, lost_race, put_off or nothing.
@@ -39,10 +42,11 @@ type PassOutcome struct {
 
 // pass is one reconciliation under way: the claimed purchase and what time it is.
 type pass struct {
-	row      row
-	began    time.Time
-	times    dbsql.PassTimesRow
-	complete inTx
+	row   row
+	began time.Time
+	// How old things were, by the database's clock, when the pass began.
+	unknownAge, sentAge, createdAge time.Duration
+	complete                        inTx
 }
 
 // Pass runs one reconciliation of one purchase: claim, look up, maybe replay, settle or
@@ -85,8 +89,7 @@ func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 // claim takes the purchase for one pass; it returns nil where there is none to make.
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, error) {
 	began := time.Now()
-	queries := dbsql.New(s.pool)
-	claimed, err := queries.ClaimPass(ctx, s.policy.RescueAfter.Seconds(), id, s.can.Name)
+	claimed, err := dbsql.New(s.pool).ClaimPass(ctx, s.policy.RescueAfter.Seconds(), id, s.can.Name)
 	if errors.Is(err, pgx.ErrNoRows) {
 		outcome, err := s.notNow(ctx, id)
 		return nil, outcome, err
@@ -94,28 +97,27 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, 
 	if err != nil {
 		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", err)
 	}
-	times, err := queries.PassTimes(ctx, id)
-	if err != nil {
-		return nil, PassOutcome{}, fmt.Errorf("read pass times: %w", err)
-	}
-	return &pass{row: claimed, began: began, times: times}, PassOutcome{}, nil
+	return &pass{
+		row: claimed.TransactionHistory, began: began, unknownAge: seconds(claimed.UnknownAge),
+		sentAge: seconds(claimed.SentAge), createdAge: seconds(claimed.CreatedAge),
+	}, PassOutcome{}, nil
 }
 
 // notNow says when to ask again for a purchase that could not be claimed.
 func (s *Service) notNow(ctx context.Context, id uuid.UUID) (PassOutcome, error) {
-	times, err := dbsql.New(s.pool).PassTimes(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) || (err == nil && Status(times.Status) != Unknown) {
+	due, err := dbsql.New(s.pool).PassDue(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) || (err == nil && Status(due.Status) != Unknown) {
 		return PassOutcome{Result: resultNothing}, nil
 	}
 	if err != nil {
-		return PassOutcome{}, fmt.Errorf("read pass times: %w", err)
+		return PassOutcome{}, fmt.Errorf("read when a pass is due: %w", err)
 	}
-	if times.Broker != s.can.Name {
+	if due.Broker != s.can.Name {
 		s.log.Error("purchase was placed with another broker than this worker serves",
-			"purchase_id", id, "broker", times.Broker, "serves", s.can.Name)
+			"purchase_id", id, "broker", due.Broker, "serves", s.can.Name)
 		return PassOutcome{Result: resultNothing, Again: foreignBrokerWait}, nil
 	}
-	return PassOutcome{Result: resultNothing, Again: max(seconds(times.DueIn), 10*time.Millisecond)}, nil
+	return PassOutcome{Result: resultNothing, Again: max(seconds(due.DueIn), minAgain)}, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -297,7 +299,7 @@ func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchang
 	if err != nil {
 		return PassOutcome{}, fmt.Errorf("defer pass: %w", err)
 	}
-	return PassOutcome{Result: resultDeferred, Again: max(d.wait, time.Millisecond)}, nil
+	return PassOutcome{Result: resultDeferred, Again: max(d.wait, minAgain)}, nil
 }
 
 func pointer(s string) *string {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/shopspring/decimal"
 
 	"holdfast/sql/dbsql"
 )
@@ -48,17 +47,25 @@ func (s *Service) listRows(ctx context.Context, p ListParams) ([]row, error) {
 	if p.Before != nil {
 		before = *p.Before
 	}
-	queries := dbsql.New(s.pool)
-	if p.Status != nil && !p.Status.Final() {
-		return queries.ListOpenPurchases(ctx, dbsql.ListOpenPurchasesParams{
-			Status: string(*p.Status), AccountID: p.AccountID, Before: before, Page: int32(p.Limit),
-		})
-	}
-	params := dbsql.ListPurchasesParams{AccountID: p.AccountID, Before: before, Page: int32(p.Limit)}
+	queries, page := dbsql.New(s.pool), int32(p.Limit)
+	var status *string
 	if p.Status != nil {
-		params.Status = pointer(string(*p.Status))
+		status = pointer(string(*p.Status))
 	}
-	return queries.ListPurchases(ctx, params)
+	switch {
+	case p.Status != nil && !p.Status.Final():
+		return queries.ListOpenPurchases(ctx, dbsql.ListOpenPurchasesParams{
+			Status: *status, AccountID: p.AccountID, Before: before, Page: page,
+		})
+	case p.AccountID != nil:
+		return queries.ListAccountPurchases(ctx, dbsql.ListAccountPurchasesParams{
+			AccountID: *p.AccountID, Status: status, Before: before, Page: page,
+		})
+	case p.Status != nil && *p.Status == Rejected:
+		return queries.ListRejectedPurchases(ctx, before, page)
+	default:
+		return queries.ListPurchases(ctx, status, before, page)
+	}
 }
 
 // RetryIn is what a client that holds p should wait before it asks again.
@@ -67,47 +74,6 @@ func (s *Service) RetryIn(p Purchase) time.Duration {
 		return time.Second
 	}
 	return max(time.Until(*p.NextRetry), time.Second)
-}
-
-// Summary returns what an operator sees first.
-func (s *Service) Summary(ctx context.Context) (Summary, error) {
-	summary := Summary{Counts: map[Status]int64{}, ReservedUnknown: map[string]decimal.Decimal{}}
-	for _, status := range Statuses() {
-		summary.Counts[status] = 0
-	}
-	queries := dbsql.New(s.pool)
-	counts, err := queries.StatusCounts(ctx)
-	if err != nil {
-		return Summary{}, fmt.Errorf("count purchases: %w", err)
-	}
-	for _, count := range counts {
-		summary.Counts[Status(count.Status)] = count.Purchases
-	}
-	ages, err := queries.SummaryAges(ctx)
-	if err != nil {
-		return Summary{}, fmt.Errorf("read ages: %w", err)
-	}
-	summary.OldestDueRetry, summary.OldestUnknown = seconds(ages.OldestDue), seconds(ages.OldestUnknown)
-	reserved, err := queries.ReservedUnknown(ctx)
-	if err != nil {
-		return Summary{}, fmt.Errorf("sum reserved: %w", err)
-	}
-	for _, r := range reserved {
-		summary.ReservedUnknown[r.Currency] = r.Reserved
-	}
-	return s.totals(ctx, summary)
-}
-
-func (s *Service) totals(ctx context.Context, summary Summary) (Summary, error) {
-	queries := dbsql.New(s.pool)
-	var err error
-	if summary.PassesTotal, err = queries.PassesTotal(ctx); err != nil {
-		return Summary{}, fmt.Errorf("count passes: %w", err)
-	}
-	if summary.ManualReviewsTotal, err = queries.ReviewsTotal(ctx); err != nil {
-		return Summary{}, fmt.Errorf("count reviews: %w", err)
-	}
-	return summary, nil
 }
 
 // HurryDue makes the job of a purchase that is UNKNOWN and due run now, so that a client

@@ -58,6 +58,7 @@ type Service struct {
 	hurried   chan struct{}
 	// alarmed is when each type of alert was last raised here.
 	alarmed sync.Map
+	finals  finalCounts
 }
 
 // maxHurried bounds the repairs on read under way at once.

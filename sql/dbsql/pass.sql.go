@@ -23,55 +23,69 @@ WHERE id = $2
   AND status = 'UNKNOWN'
   AND next_retry <= now()
   AND (leased_until IS NULL OR leased_until <= now())
-RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
+RETURNING transaction_history.id, transaction_history.account_id, transaction_history.idempotency_key, transaction_history.fingerprint, transaction_history.status, transaction_history.version, transaction_history.symbol, transaction_history.quantity, transaction_history.limit_price, transaction_history.notional, transaction_history.currency, transaction_history.hold, transaction_history.cost, transaction_history.filled_quantity, transaction_history.metadata, transaction_history.reason, transaction_history.evidence, transaction_history.broker, transaction_history.broker_key, transaction_history.broker_request, transaction_history.request_hash, transaction_history.broker_order_id, transaction_history.broker_status_code, transaction_history.broker_body, transaction_history.broker_body_truncated, transaction_history.place_result, transaction_history.place_reason, transaction_history.place_status_code, transaction_history.place_duration_ms, transaction_history.sent_at, transaction_history.replay_code, transaction_history.attempts, transaction_history.next_retry, transaction_history.unknown_since, transaction_history.claim, transaction_history.leased_until, transaction_history.created_at, transaction_history.updated_at, transaction_history.settled_at,
+          -- The ages, in seconds by the database's clock, that the pass decides by.
+          EXTRACT(EPOCH FROM now() - unknown_since)::double precision AS unknown_age,
+          EXTRACT(EPOCH FROM now() - sent_at)::double precision       AS sent_age,
+          EXTRACT(EPOCH FROM now() - created_at)::double precision    AS created_age
 `
+
+type ClaimPassRow struct {
+	TransactionHistory TransactionHistory
+	UnknownAge         float64
+	SentAge            float64
+	CreatedAge         float64
+}
 
 // Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
 // and only the holder of the new claim may write. next_retry moves to the lease's end,
 // so a pass whose process dies is due again then.
-func (q *Queries) ClaimPass(ctx context.Context, lease float64, iD uuid.UUID, broker string) (TransactionHistory, error) {
+func (q *Queries) ClaimPass(ctx context.Context, lease float64, iD uuid.UUID, broker string) (ClaimPassRow, error) {
 	row := q.db.QueryRow(ctx, claimPass, lease, iD, broker)
-	var i TransactionHistory
+	var i ClaimPassRow
 	err := row.Scan(
-		&i.ID,
-		&i.AccountID,
-		&i.IdempotencyKey,
-		&i.Fingerprint,
-		&i.Status,
-		&i.Version,
-		&i.Symbol,
-		&i.Quantity,
-		&i.LimitPrice,
-		&i.Notional,
-		&i.Currency,
-		&i.Hold,
-		&i.Cost,
-		&i.FilledQuantity,
-		&i.Metadata,
-		&i.Reason,
-		&i.Evidence,
-		&i.Broker,
-		&i.BrokerKey,
-		&i.BrokerRequest,
-		&i.RequestHash,
-		&i.BrokerOrderID,
-		&i.BrokerStatusCode,
-		&i.BrokerBody,
-		&i.BrokerBodyTruncated,
-		&i.PlaceResult,
-		&i.PlaceReason,
-		&i.PlaceStatusCode,
-		&i.PlaceDurationMs,
-		&i.SentAt,
-		&i.ReplayCode,
-		&i.Attempts,
-		&i.NextRetry,
-		&i.UnknownSince,
-		&i.Claim,
-		&i.LeasedUntil,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SettledAt,
+		&i.TransactionHistory.ID,
+		&i.TransactionHistory.AccountID,
+		&i.TransactionHistory.IdempotencyKey,
+		&i.TransactionHistory.Fingerprint,
+		&i.TransactionHistory.Status,
+		&i.TransactionHistory.Version,
+		&i.TransactionHistory.Symbol,
+		&i.TransactionHistory.Quantity,
+		&i.TransactionHistory.LimitPrice,
+		&i.TransactionHistory.Notional,
+		&i.TransactionHistory.Currency,
+		&i.TransactionHistory.Hold,
+		&i.TransactionHistory.Cost,
+		&i.TransactionHistory.FilledQuantity,
+		&i.TransactionHistory.Metadata,
+		&i.TransactionHistory.Reason,
+		&i.TransactionHistory.Evidence,
+		&i.TransactionHistory.Broker,
+		&i.TransactionHistory.BrokerKey,
+		&i.TransactionHistory.BrokerRequest,
+		&i.TransactionHistory.RequestHash,
+		&i.TransactionHistory.BrokerOrderID,
+		&i.TransactionHistory.BrokerStatusCode,
+		&i.TransactionHistory.BrokerBody,
+		&i.TransactionHistory.BrokerBodyTruncated,
+		&i.TransactionHistory.PlaceResult,
+		&i.TransactionHistory.PlaceReason,
+		&i.TransactionHistory.PlaceStatusCode,
+		&i.TransactionHistory.PlaceDurationMs,
+		&i.TransactionHistory.SentAt,
+		&i.TransactionHistory.ReplayCode,
+		&i.TransactionHistory.Attempts,
+		&i.TransactionHistory.NextRetry,
+		&i.TransactionHistory.UnknownSince,
+		&i.TransactionHistory.Claim,
+		&i.TransactionHistory.LeasedUntil,
+		&i.TransactionHistory.CreatedAt,
+		&i.TransactionHistory.UpdatedAt,
+		&i.TransactionHistory.SettledAt,
+		&i.UnknownAge,
+		&i.SentAge,
+		&i.CreatedAge,
 	)
 	return i, err
 }
@@ -359,38 +373,24 @@ func (q *Queries) IntendReplay(ctx context.Context, arg IntendReplayParams) (int
 	return id, err
 }
 
-const passTimes = `-- name: PassTimes :one
-SELECT EXTRACT(EPOCH FROM now() - COALESCE(unknown_since, now()))::double precision AS unknown_age,
-       EXTRACT(EPOCH FROM now() - sent_at)::double precision    AS sent_age,
-       EXTRACT(EPOCH FROM now() - created_at)::double precision AS created_age,
-       COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
+const passDue = `-- name: PassDue :one
+SELECT COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
        status, broker
 FROM transaction_history
 WHERE id = $1
 `
 
-type PassTimesRow struct {
-	UnknownAge float64
-	SentAge    float64
-	CreatedAge float64
-	DueIn      float64
-	Status     string
-	Broker     string
+type PassDueRow struct {
+	DueIn  float64
+	Status string
+	Broker string
 }
 
-// The ages, in seconds by the database's clock, that a pass decides by, and the wait
-// until the purchase may be claimed (zero or less: now).
-func (q *Queries) PassTimes(ctx context.Context, id uuid.UUID) (PassTimesRow, error) {
-	row := q.db.QueryRow(ctx, passTimes, id)
-	var i PassTimesRow
-	err := row.Scan(
-		&i.UnknownAge,
-		&i.SentAge,
-		&i.CreatedAge,
-		&i.DueIn,
-		&i.Status,
-		&i.Broker,
-	)
+// Why a purchase could not be claimed: the seconds until it may be, its status, its broker.
+func (q *Queries) PassDue(ctx context.Context, id uuid.UUID) (PassDueRow, error) {
+	row := q.db.QueryRow(ctx, passDue, id)
+	var i PassDueRow
+	err := row.Scan(&i.DueIn, &i.Status, &i.Broker)
 	return i, err
 }
 

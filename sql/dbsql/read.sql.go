@@ -49,6 +49,107 @@ func (q *Queries) Attempts(ctx context.Context, transactionID uuid.UUID) ([]Brok
 	return items, nil
 }
 
+const finalCounts = `-- name: FinalCounts :one
+SELECT ((SELECT count(*) FROM transaction_history)
+      - (SELECT count(*) FROM transaction_history WHERE status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW'))
+      - (SELECT count(*) FROM transaction_history WHERE status = 'REJECTED'))::bigint AS completed,
+       (SELECT count(*) FROM transaction_history WHERE status = 'REJECTED')::bigint AS rejected
+`
+
+type FinalCountsRow struct {
+	Completed int64
+	Rejected  int64
+}
+
+// Counted on narrow indexes: the rows of a long history are wide.
+func (q *Queries) FinalCounts(ctx context.Context) (FinalCountsRow, error) {
+	row := q.db.QueryRow(ctx, finalCounts)
+	var i FinalCountsRow
+	err := row.Scan(&i.Completed, &i.Rejected)
+	return i, err
+}
+
+const listAccountPurchases = `-- name: ListAccountPurchases :many
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+WHERE account_id = $1
+  AND ($2::text IS NULL OR status = $2::text)
+  AND id < $3::uuid
+ORDER BY id DESC
+LIMIT $4
+`
+
+type ListAccountPurchasesParams struct {
+	AccountID string
+	Status    *string
+	Before    uuid.UUID
+	Page      int32
+}
+
+func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurchasesParams) ([]TransactionHistory, error) {
+	rows, err := q.db.Query(ctx, listAccountPurchases,
+		arg.AccountID,
+		arg.Status,
+		arg.Before,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TransactionHistory
+	for rows.Next() {
+		var i TransactionHistory
+		if err := rows.Scan(
+			&i.ID,
+			&i.AccountID,
+			&i.IdempotencyKey,
+			&i.Fingerprint,
+			&i.Status,
+			&i.Version,
+			&i.Symbol,
+			&i.Quantity,
+			&i.LimitPrice,
+			&i.Notional,
+			&i.Currency,
+			&i.Hold,
+			&i.Cost,
+			&i.FilledQuantity,
+			&i.Metadata,
+			&i.Reason,
+			&i.Evidence,
+			&i.Broker,
+			&i.BrokerKey,
+			&i.BrokerRequest,
+			&i.RequestHash,
+			&i.BrokerOrderID,
+			&i.BrokerStatusCode,
+			&i.BrokerBody,
+			&i.BrokerBodyTruncated,
+			&i.PlaceResult,
+			&i.PlaceReason,
+			&i.PlaceStatusCode,
+			&i.PlaceDurationMs,
+			&i.SentAt,
+			&i.ReplayCode,
+			&i.Attempts,
+			&i.NextRetry,
+			&i.UnknownSince,
+			&i.Claim,
+			&i.LeasedUntil,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SettledAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listOpenPurchases = `-- name: ListOpenPurchases :many
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE status = $1::text
@@ -66,7 +167,6 @@ type ListOpenPurchasesParams struct {
 	Page      int32
 }
 
-// The same for one open status, which has an index of its own.
 func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesParams) ([]TransactionHistory, error) {
 	rows, err := q.db.Query(ctx, listOpenPurchases,
 		arg.Status,
@@ -134,28 +234,84 @@ func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesPa
 
 const listPurchases = `-- name: ListPurchases :many
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
-WHERE ($1::text IS NULL OR account_id = $1::text)
-  AND ($2::text IS NULL OR status = $2::text)
-  AND id < $3::uuid
+WHERE ($1::text IS NULL OR status = $1::text)
+  AND id < $2::uuid
 ORDER BY id DESC
-LIMIT $4
+LIMIT $3
 `
 
-type ListPurchasesParams struct {
-	AccountID *string
-	Status    *string
-	Before    uuid.UUID
-	Page      int32
+// Newest first. Ids are UUIDv7, so a page starts behind an id. The four lists are queries
+// of their own so that each one's plan, made once, uses its index.
+func (q *Queries) ListPurchases(ctx context.Context, status *string, before uuid.UUID, page int32) ([]TransactionHistory, error) {
+	rows, err := q.db.Query(ctx, listPurchases, status, before, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TransactionHistory
+	for rows.Next() {
+		var i TransactionHistory
+		if err := rows.Scan(
+			&i.ID,
+			&i.AccountID,
+			&i.IdempotencyKey,
+			&i.Fingerprint,
+			&i.Status,
+			&i.Version,
+			&i.Symbol,
+			&i.Quantity,
+			&i.LimitPrice,
+			&i.Notional,
+			&i.Currency,
+			&i.Hold,
+			&i.Cost,
+			&i.FilledQuantity,
+			&i.Metadata,
+			&i.Reason,
+			&i.Evidence,
+			&i.Broker,
+			&i.BrokerKey,
+			&i.BrokerRequest,
+			&i.RequestHash,
+			&i.BrokerOrderID,
+			&i.BrokerStatusCode,
+			&i.BrokerBody,
+			&i.BrokerBodyTruncated,
+			&i.PlaceResult,
+			&i.PlaceReason,
+			&i.PlaceStatusCode,
+			&i.PlaceDurationMs,
+			&i.SentAt,
+			&i.ReplayCode,
+			&i.Attempts,
+			&i.NextRetry,
+			&i.UnknownSince,
+			&i.Claim,
+			&i.LeasedUntil,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SettledAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-// Newest first. Ids are UUIDv7, so a page starts behind an id.
-func (q *Queries) ListPurchases(ctx context.Context, arg ListPurchasesParams) ([]TransactionHistory, error) {
-	rows, err := q.db.Query(ctx, listPurchases,
-		arg.AccountID,
-		arg.Status,
-		arg.Before,
-		arg.Page,
-	)
+const listRejectedPurchases = `-- name: ListRejectedPurchases :many
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+WHERE status = 'REJECTED'
+  AND id < $1::uuid
+ORDER BY id DESC
+LIMIT $2
+`
+
+func (q *Queries) ListRejectedPurchases(ctx context.Context, before uuid.UUID, page int32) ([]TransactionHistory, error) {
+	rows, err := q.db.Query(ctx, listRejectedPurchases, before, page)
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +401,37 @@ func (q *Queries) Notes(ctx context.Context, transactionID uuid.UUID) ([]Purchas
 	return items, nil
 }
 
+const openCounts = `-- name: OpenCounts :many
+SELECT status, count(*) AS purchases FROM transaction_history
+WHERE status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW')
+GROUP BY status
+`
+
+type OpenCountsRow struct {
+	Status    string
+	Purchases int64
+}
+
+func (q *Queries) OpenCounts(ctx context.Context) ([]OpenCountsRow, error) {
+	rows, err := q.db.Query(ctx, openCounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenCountsRow
+	for rows.Next() {
+		var i OpenCountsRow
+		if err := rows.Scan(&i.Status, &i.Purchases); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const passesTotal = `-- name: PassesTotal :one
 SELECT count(*) FROM broker_attempt WHERE call = 'lookup'
 `
@@ -296,35 +483,6 @@ func (q *Queries) ReviewsTotal(ctx context.Context) (int64, error) {
 	var count int64
 	err := row.Scan(&count)
 	return count, err
-}
-
-const statusCounts = `-- name: StatusCounts :many
-SELECT status, count(*) AS purchases FROM transaction_history GROUP BY status
-`
-
-type StatusCountsRow struct {
-	Status    string
-	Purchases int64
-}
-
-func (q *Queries) StatusCounts(ctx context.Context) ([]StatusCountsRow, error) {
-	rows, err := q.db.Query(ctx, statusCounts)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []StatusCountsRow
-	for rows.Next() {
-		var i StatusCountsRow
-		if err := rows.Scan(&i.Status, &i.Purchases); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const summaryAges = `-- name: SummaryAges :one

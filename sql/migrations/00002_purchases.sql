@@ -96,6 +96,10 @@ CREATE INDEX transaction_history_unknown_retry_idx
 CREATE INDEX transaction_history_open_idx
     ON transaction_history (status, id) WHERE status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW');
 
+-- Lists and the count of what was rejected, few among many.
+CREATE INDEX transaction_history_rejected_idx
+    ON transaction_history (id) WHERE status = 'REJECTED';
+
 -- Lists of one account, newest first.
 CREATE INDEX transaction_history_account_idx
     ON transaction_history (account_id, id);

@@ -11,15 +11,15 @@ WHERE id = @id
   AND status = 'UNKNOWN'
   AND next_retry <= now()
   AND (leased_until IS NULL OR leased_until <= now())
-RETURNING *;
+RETURNING sqlc.embed(transaction_history),
+          -- The ages, in seconds by the database's clock, that the pass decides by.
+          EXTRACT(EPOCH FROM now() - unknown_since)::double precision AS unknown_age,
+          EXTRACT(EPOCH FROM now() - sent_at)::double precision       AS sent_age,
+          EXTRACT(EPOCH FROM now() - created_at)::double precision    AS created_age;
 
--- name: PassTimes :one
--- The ages, in seconds by the database's clock, that a pass decides by, and the wait
--- until the purchase may be claimed (zero or less: now).
-SELECT EXTRACT(EPOCH FROM now() - COALESCE(unknown_since, now()))::double precision AS unknown_age,
-       EXTRACT(EPOCH FROM now() - sent_at)::double precision    AS sent_age,
-       EXTRACT(EPOCH FROM now() - created_at)::double precision AS created_age,
-       COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
+-- name: PassDue :one
+-- Why a purchase could not be claimed: the seconds until it may be, its status, its broker.
+SELECT COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
        status, broker
 FROM transaction_history
 WHERE id = $1;
