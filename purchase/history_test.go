@@ -21,6 +21,9 @@ var (
 
 const historySteps = 150
 
+// steps are numbers to draw from.
+var steps = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a history in the making: a broker that keeps its promises and nothing more,
@@ -67,7 +70,7 @@ func newWorld(t *testing.T, from uint64) *world {
 // run makes a history. Passes are frequent, as they are between a crash and its end.
 func (w *world) run() {
 	for range historySteps {
-		step := w.random.IntN(20)
+		step := choose(w, steps...)
 		switch {
 		case step < 2:
 			w.submitSome()
@@ -90,8 +93,15 @@ func (w *world) run() {
 	w.finish()
 }
 
-// draw returns one of several things.
+// draw returns one of several things; the broker's handlers call it, which hold its lock.
 func draw[T any](w *world, of ...T) T { return of[w.random.IntN(len(of))] }
+
+// choose is draw for the history itself.
+func choose[T any](w *world, of ...T) T {
+	w.broker.mu.Lock()
+	defer w.broker.mu.Unlock()
+	return draw(w, of...)
+}
 
 // answer draws what the broker does with a place call. A refused order is never booked,
 // and what was booked under a key stays the only order there.
@@ -162,7 +172,7 @@ func (w *world) crash() {
 		return
 	}
 	w.open = append(w.open, p)
-	if draw(w, true, false) {
+	if choose(w, true, false) {
 		w.book(p)
 	}
 }
@@ -180,7 +190,7 @@ func (w *world) pick() (purchase.Purchase, bool) {
 	if len(w.open) == 0 {
 		return purchase.Purchase{}, false
 	}
-	return draw(w, w.open[max(0, len(w.open)-3):]...), true
+	return choose(w, w.open[max(0, len(w.open)-3):]...), true
 }
 
 func (w *world) passSome() {
@@ -191,11 +201,17 @@ func (w *world) passSome() {
 }
 
 func (w *world) timePasses() {
-	by := time.Duration(draw(w, 1, 3, 5, 9, 15, 40)) * time.Second
-	w.clock += by
+	by := time.Duration(choose(w, 1, 3, 5, 9, 15, 40)) * time.Second
+	w.tick(by)
 	for _, p := range w.open {
 		w.age(p.ID, by)
 	}
+}
+
+func (w *world) tick(by time.Duration) {
+	w.broker.mu.Lock()
+	defer w.broker.mu.Unlock()
+	w.clock += by
 }
 
 func (w *world) sweep() {
@@ -215,10 +231,10 @@ func (w *world) reconcileSome() {
 
 func (w *world) resolveSome() {
 	p, ok := w.pick()
-	if !ok || w.random.IntN(4) > 0 {
+	if !ok || choose(w, true, true, true, false) {
 		return
 	}
-	outcome := draw(w, purchase.OutcomeCompleted, purchase.OutcomeRejected)
+	outcome := choose(w, purchase.OutcomeCompleted, purchase.OutcomeRejected)
 	_, err := w.Resolve(w.t.Context(), purchase.Resolution{ID: p.ID, Outcome: outcome, Note: "n", Actor: "operator:k1"})
 	if err == nil {
 		w.spoken[p.ID.String()] = true
@@ -228,7 +244,7 @@ func (w *world) resolveSome() {
 // finish lets the broker be well and time pass until everything has ended.
 func (w *world) finish() {
 	w.broker.script(nil, nil)
-	w.clock += time.Minute
+	w.tick(time.Minute)
 	for _, p := range w.open {
 		w.age(p.ID, time.Minute)
 	}
@@ -250,6 +266,8 @@ func (w *world) end(p purchase.Purchase) {
 	}
 	now := w.get(p.ID)
 	key := "hf-" + p.ID.String()
+	w.broker.mu.Lock()
+	defer w.broker.mu.Unlock()
 	if !now.Status.Final() {
 		w.t.Fatalf("purchase %s is %s though the broker is well", p.ID, now.Status)
 	}
