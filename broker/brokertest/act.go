@@ -40,9 +40,14 @@ func (e *Exchange) Reset() {
 	_ = e.conn.Close()
 }
 
-// Hang says nothing more until the client or the server closes.
+// maxStall ends a silence, so that an adapter without a deadline fails its test and
+// does not hang it.
+const maxStall = 10 * time.Second
+
+// Hang says nothing more until the client or the server closes, or ten seconds are over.
 func (e *Exchange) Hang() {
 	e.ended = true
+	_ = e.conn.SetReadDeadline(time.Now().Add(maxStall))
 	_, _ = e.reader.ReadByte()
 }
 
@@ -64,7 +69,7 @@ func Close() Act { return (*Exchange).Close }
 // Reset reads the request and resets the connection.
 func Reset() Act { return (*Exchange).Reset }
 
-// Stall reads the request and never answers.
+// Stall reads the request and answers nothing (for ten seconds; then it closes).
 func Stall() Act { return (*Exchange).Hang }
 
 // Raw sends raw as it is and closes: anything that is no HTTP, too.

@@ -98,7 +98,8 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 	case reply.Success():
 		confirm(&answer, reply, request.Key)
 	case reply.Refused():
-		c.refuse(&answer, reply)
+		codes := wire.ReadCodes(reply.Body)
+		reply.Refuse(&answer, codes, reply.SaysDuplicate(codes, c.duplicates))
 	}
 	return answer
 }
@@ -110,13 +111,11 @@ func (c *Client) Lookup(ctx context.Context, key string) broker.Answer {
 	switch {
 	case reply.Status == http.StatusOK:
 		confirm(&answer, reply, key)
-	case reply.Status == http.StatusNotFound:
-		answer.Evidence, answer.Reason = broker.Absent, ""
 	case reply.Success():
 		// Another 2xx is no documented answer to a lookup.
 		answer.Reason = broker.UnconfirmedResponse
 	case reply.Refused():
-		answer.CredentialsRefused = refusesCredentials(reply.Status) || reply.Status == http.StatusForbidden
+		reply.RefuseLookup(&answer)
 	}
 	return answer
 }

@@ -112,6 +112,7 @@ var successes = []struct {
 	{"NullWord", `{"order_id":"ord-1","client_order_id":"` + key + `","status":null}`, unconfirmed},
 	{"NumberForWord", `{"order_id":"ord-1","client_order_id":"` + key + `","status":1}`, unreadable},
 	{"CompletedWithNothingFilled", confirmed(`,"filled_quantity":"0"`), unconfirmed},
+	{"MoreFilledThanOrdered", confirmed(`,"filled_quantity":"11","quantity":"10"`), unconfirmed},
 	{"RejectedThoughFilled", strings.Replace(confirmed(`,"filled_quantity":"3"`), "completed", "rejected", 1), unconfirmed},
 	{"RejectedThoughPaid", strings.Replace(confirmed(`,"cost":"3"`), "completed", "rejected", 1), unconfirmed},
 	{"Rejected", strings.Replace(confirmed(`,"code":"halted","message":"no"`), "completed", "rejected", 1), want{evidence: broker.Rejected, code: "halted", order: "ord-1"}},

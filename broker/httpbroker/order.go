@@ -86,4 +86,14 @@ func (o *order) amounts(raw orderBody) error {
 	return nil
 }
 
+// plausible tells whether what was filled, where it is told, can be a purchase of what
+// was ordered, where that is repeated.
+func (o *order) plausible() bool {
+	if !o.filled.Valid {
+		return true
+	}
+	over := o.echo.Quantity.Valid && o.filled.Decimal.GreaterThan(o.echo.Quantity.Decimal)
+	return o.filled.Decimal.IsPositive() && !over
+}
+
 func positive(d decimal.NullDecimal) bool { return d.Valid && d.Decimal.IsPositive() }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holdfast/broker"
+	"holdfast/broker/brokertest"
 	"holdfast/broker/httpbroker"
 	"holdfast/broker/sandbox"
 )
@@ -45,7 +48,7 @@ func start(t *testing.T, config sandbox.Config, timeout time.Duration) bundle {
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { _ = s.Close() })
-	client, err := httpbroker.New(httpbroker.Config{URL: server.URL, Token: config.Token, Timeout: timeout})
+	client, err := httpbroker.New(httpbroker.Config{URL: server.URL, Token: config.Token, Timeout: timeout, Idempotent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +200,16 @@ func TestCostIsRoundedUpToTheCurrency(t *testing.T) {
 	odd.Quantity = some("0.333")
 	if answer := b.place(t, "key", odd); answer.Cost.Decimal.String() != "8.33" {
 		t.Fatalf("cost %s, want 8.33", answer.Cost.Decimal)
+	}
+}
+
+func TestKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 10*time.Second)
+	var n atomic.Int64
+	brokertest.Promises(t, b.client, order("AAPL"), func() string { return fmt.Sprint("key-", n.Add(1)) })
+	if told := b.sandbox.Ledger(""); told.Orders != len(told.Data) || told.Places <= told.Orders {
+		t.Errorf("%d orders under %d keys by %d places", told.Orders, len(told.Data), told.Places)
 	}
 }
 

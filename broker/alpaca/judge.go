@@ -1,0 +1,108 @@
+package alpaca
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"holdfast/broker"
+	"holdfast/broker/wire"
+)
+
+// confirm reads a 2xx: an order that names key proves what its status says.
+func confirm(answer *broker.Answer, reply wire.Reply, key string) {
+	if reply.Fault != "" {
+		answer.Reason = reply.Fault
+		return
+	}
+	order, err := readOrder(reply.Body)
+	switch {
+	case order.key != "" && order.key != key, order.side != "" && order.side != "buy":
+		answer.Reason = broker.Mismatch
+		return
+	case err != nil || order.key == "":
+		answer.Reason = broker.UnreadableResponse
+		return
+	}
+	answer.OrderID, answer.Echo = order.id, order.echo
+	judge(answer, order)
+}
+
+// judge: an order that has ended counts for what was filled; one that has not ended
+// counts for nothing yet, however much of it is filled.
+func judge(answer *broker.Answer, order order) {
+	answer.Reason = broker.UnconfirmedResponse
+	switch {
+	case working[order.status]:
+		answer.Evidence, answer.Reason = broker.Processing, broker.InProcessing
+	case !ended[order.status]:
+		// "replaced", and words we do not know: a person must look.
+	case order.bought():
+		answer.Evidence, answer.Reason = broker.Accepted, ""
+		answer.FilledQuantity = order.filled
+		answer.Cost = decimal.NewNullDecimal(order.cost())
+	case order.status != "filled" && order.nothing():
+		answer.Evidence, answer.Reason, answer.Code = broker.Rejected, "", order.status
+	}
+}
+
+// working are the statuses of an order that may still be filled or that Alpaca has not
+// finished counting.
+var working = map[string]bool{
+	"new": true, "accepted": true, "pending_new": true, "accepted_for_bidding": true,
+	"partially_filled": true, "done_for_day": true, "calculated": true, "held": true,
+	"stopped": true, "suspended": true, "pending_cancel": true, "pending_replace": true,
+	"pending_review": true,
+}
+
+// ended are the statuses after which, as Alpaca says, no further updates will occur.
+var ended = map[string]bool{"filled": true, "canceled": true, "expired": true, "rejected": true}
+
+// bought tells whether the order says what was filled and at which price, and not more
+// than was ordered.
+func (o order) bought() bool {
+	if o.echo.Quantity.Valid && o.filled.Decimal.GreaterThan(o.echo.Quantity.Decimal) {
+		return false
+	}
+	return o.filled.Valid && o.filled.Decimal.IsPositive() && o.price.Valid && o.price.Decimal.IsPositive()
+}
+
+// nothing tells whether the order says that nothing was filled. Silence does not.
+func (o order) nothing() bool {
+	return o.filled.Valid && o.filled.Decimal.IsZero()
+}
+
+// cost is what was paid, rounded up to the cent: the average price has more decimals
+// than money has.
+func (o order) cost() decimal.Decimal {
+	return o.filled.Decimal.Mul(o.price.Decimal).RoundUp(2)
+}
+
+// unique is how Alpaca says that a client order id was used before. Its code,
+// 40010001, says no more than that a parameter is wrong; the words vary.
+var unique = regexp.MustCompile(`(?i)client[ _-]?order[ _-]?id (must be unique|already exists)`)
+
+func saysDuplicate(reply wire.Reply) bool {
+	codes := wire.ReadCodes(reply.Body)
+	return unique.Match(reply.Body) || reply.SaysDuplicate(codes, nil)
+}
+
+// rateReset is the wait until the rate limit is lifted, where the answer says that it
+// is used up: Alpaca gives the time of the reset in epoch seconds, and no Retry-After.
+func rateReset(reply wire.Reply, now time.Time) time.Duration {
+	if reply.Status != http.StatusTooManyRequests && reply.Header.Get("X-RateLimit-Remaining") != "0" {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(reply.Header.Get("X-RateLimit-Reset"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	// The limit is one of calls a minute: a reset further away is no reset.
+	return min(max(time.Unix(seconds, 0).Sub(now), 0), maxReset)
+}
+
+// maxReset bounds what a skewed clock can make of a reset.
+const maxReset = 5 * time.Minute

@@ -1,0 +1,72 @@
+package brokertest
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/broker"
+)
+
+// Dialect describes one adapter and the wire it speaks, enough for a server to answer
+// it: every func renders the body of an answer about one order.
+type Dialect struct {
+	// New makes the adapter for the server at url, with timeout as the deadline of one
+	// exchange.
+	New func(t testing.TB, url string, timeout time.Duration) broker.Broker
+	// Order is any order that the adapter can encode, with a quantity and a limit.
+	Order broker.Order
+
+	// Completed says that order was bought under key, whole.
+	Completed func(key string, order broker.Order) string
+	// Rejected says that the broker had the order and refused it.
+	Rejected func(key string, order broker.Order) string
+	// Processing says that the broker has the order and has not finished.
+	Processing func(key string, order broker.Order) string
+	// Strange says a word that the adapter cannot know.
+	Strange func(key string, order broker.Order) string
+
+	// Refusal is the body of a 4xx that refuses an order, RefusalCode what the adapter
+	// makes of its code.
+	Refusal, RefusalCode string
+	// DuplicateStatus and Duplicate are how this broker says that a key was used before.
+	DuplicateStatus int
+	Duplicate       string
+
+	// Read finds the key in a request, and tells a place from a lookup.
+	Read func(Request) (key string, place bool)
+}
+
+// bundle is one adapter in front of one scripted server.
+type bundle struct {
+	Dialect
+	server *Server
+	broker broker.Broker
+}
+
+// quick is the timeout where one is waited for, patient where none is.
+const (
+	quick   = 300 * time.Millisecond
+	patient = 10 * time.Second
+)
+
+func (d Dialect) setup(t testing.TB, timeout time.Duration) bundle {
+	t.Helper()
+	server := NewServer(t)
+	return bundle{d, server, d.New(t, server.URL(), timeout)}
+}
+
+const theKey = "hf-brokertest-key"
+
+func (b bundle) place(t testing.TB, key string) broker.Answer {
+	t.Helper()
+	body, err := b.broker.Encode(key, b.Order)
+	if err != nil {
+		t.Fatalf("encode the order: %v", err)
+	}
+	return b.broker.Place(t.Context(), broker.Request{Key: key, Body: body})
+}
+
+func (b bundle) lookup(t testing.TB) broker.Answer {
+	t.Helper()
+	return b.broker.Lookup(t.Context(), theKey)
+}
