@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -100,24 +101,29 @@ func (s *Streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // begin takes the connection over where it can be had.
-func (s *Streams) begin(st *stream, start start, w http.ResponseWriter, r *http.Request) {
-	setStreamHeaders(w.Header())
+func (s *Streams) begin(st *stream, begin start, w http.ResponseWriter, r *http.Request) {
+	setStreamHeaders(w.Header(), begin)
 	conn, err := hijack(w)
 	if err != nil {
 		direct := newDirect(w)
 		st.out = direct
 		s.add(st)
-		direct.serve(r.Context(), st, start)
+		direct.serve(r.Context(), st, begin)
 		return
 	}
 	st.out = conn
 	s.add(st)
 	go conn.watch(st)
-	go conn.serve(st, start, w.Header())
+	go conn.serve(st, begin, w.Header())
 }
 
-// setStreamHeaders says no to everything on the way that would keep or gather events.
-func setStreamHeaders(h http.Header) {
+// positionHeader tells after which event a stream begins. A client that reads it can
+// resume even if the connection breaks before the first event.
+const positionHeader = "Holdfast-Stream-Position"
+
+// setStreamHeaders says no, too, to everything on the way that would keep or gather events.
+func setStreamHeaders(h http.Header, begin start) {
+	h.Set(positionHeader, strconv.FormatInt(begin.after, 10))
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")

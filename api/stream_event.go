@@ -23,7 +23,7 @@ type eventData struct {
 	Outcome        purchase.Outcome `json:"outcome"`
 	Version        int              `json:"version"`
 	Reason         *string          `json:"reason"`
-	OccurredAt     time.Time        `json:"occurred_at"`
+	OccurredAt     string           `json:"occurred_at"`
 }
 
 // EncodeEvent gives the bytes of an event on a stream; the hub calls it once an event,
@@ -32,7 +32,7 @@ func EncodeEvent(e outbox.Event) []byte {
 	data, err := json.Marshal(eventData{
 		ID: strconv.FormatInt(e.ID, 10), PurchaseID: e.TransactionID.String(), AccountID: e.AccountID,
 		Status: e.Status, PreviousStatus: e.PreviousStatus, Outcome: purchase.Status(e.Status).Outcome(),
-		Version: e.Version, Reason: e.Reason, OccurredAt: e.OccurredAt.UTC(),
+		Version: e.Version, Reason: e.Reason, OccurredAt: stamp(e.OccurredAt),
 	})
 	if err != nil {
 		panic(fmt.Errorf("marshal event: %w", err))

@@ -42,6 +42,7 @@ func TestStreamOfOnePurchase(t *testing.T) {
 		response := s.request(t, s.client, "account_id=&purchase_id="+id.String(), "-")
 		for name, want := range map[string]string{
 			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Encoding": "",
+			"Holdfast-Stream-Position": "0",
 		} {
 			if got := response.Header.Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)

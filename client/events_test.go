@@ -1,0 +1,167 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/client"
+)
+
+// follow collects ids of events until it has n, then ends.
+func follow(t *testing.T, c *client.Client, p client.EventsParams, n int) <-chan []string {
+	t.Helper()
+	done := make(chan []string, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	go func() {
+		var ids []string
+		for event, err := range c.Events(ctx, p) {
+			if err != nil {
+				t.Errorf("events: %v", err)
+				break
+			}
+			if ids = append(ids, event.ID); len(ids) == n {
+				break
+			}
+		}
+		done <- ids
+	}()
+	return done
+}
+
+func checkIDs(t *testing.T, ids []string, first, n int) {
+	t.Helper()
+	if len(ids) != n {
+		t.Fatalf("%d events, want %d", len(ids), n)
+	}
+	for i, id := range ids {
+		if id != strconv.Itoa(first+i) {
+			t.Fatalf("event %d has id %s, want %d", i, id, first+i)
+		}
+	}
+}
+
+func (h *holdfast) subscribed(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); h.box.Subscribers() != n; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d subscribers, want %d", h.box.Subscribers(), n)
+		}
+	}
+}
+
+// Connections are cut again and again; each event comes once all the same.
+func TestEventsOverBrokenConnections(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	c, _ := h.client(t, "operator", "")
+	var broken atomic.Int64
+	done := follow(t, c, client.EventsParams{
+		After: "0", OnReconnect: func(error, time.Duration) { broken.Add(1) },
+	}, 300)
+	for range 3 {
+		h.subscribed(t, 1)
+		h.happen(t, 100)
+		h.conns.cut()
+	}
+	checkIDs(t, <-done, 1, 300)
+	if broken.Load() == 0 {
+		t.Error("no connection was broken: the test shows nothing")
+	}
+}
+
+// A stream from now that breaks before its first event has missed nothing when it is back.
+func TestEventsFromNowBreakingEarly(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	h.happen(t, 5)
+	for h.box.Hub.Position() < 5 {
+		time.Sleep(time.Millisecond)
+	}
+	c, _ := h.client(t, "client", "acct-1")
+	done := follow(t, c, client.EventsParams{}, 2)
+	h.subscribed(t, 1)
+	h.conns.cut()
+	h.happen(t, 2)
+	checkIDs(t, <-done, 6, 2)
+}
+
+func TestEventsTellOfAResync(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	c, _ := h.client(t, "operator", "")
+	reasons := make(chan string, 1)
+	done := follow(t, c, client.EventsParams{After: "77", OnResync: func(reason string) { reasons <- reason }}, 1)
+	if reason := <-reasons; reason != "ahead" {
+		t.Errorf("resync because of %q", reason)
+	}
+	h.subscribed(t, 1)
+	h.happen(t, 1)
+	checkIDs(t, <-done, 1, 1)
+}
+
+func TestEventsEndWithTheKey(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	c, id := h.client(t, "client", "acct-1")
+	ended := make(chan error, 1)
+	go func() {
+		for _, err := range c.Events(t.Context(), client.EventsParams{}) {
+			ended <- err
+		}
+	}()
+	h.subscribed(t, 1)
+	if _, err := h.keys.Revoke(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; slug(err) != "unauthorized" {
+		t.Errorf("ended by %v", err)
+	}
+}
+
+func TestEventsOfAnothersPurchase(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	c, _ := h.client(t, "client", "acct-1")
+	n := 0
+	for _, err := range c.Events(t.Context(), client.EventsParams{AccountID: "acct-2"}) {
+		n++
+		if slug(err) != "account-not-found" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d errors, want 1", n)
+	}
+}
+
+// While there is no server the client keeps trying, until it may not any more.
+func TestEventsWithoutAServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	server.Close()
+	c, err := client.New(client.Config{URL: server.URL, Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	for _, err := range c.Events(ctx, client.EventsParams{OnReconnect: func(err error, wait time.Duration) {
+		if err == nil || wait <= 0 {
+			t.Errorf("waits %v after %v", wait, err)
+		}
+		if tries++; tries == 2 {
+			cancel()
+		}
+	}}) {
+		t.Errorf("got %v", err)
+	}
+	if tries != 2 || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%d tries", tries)
+	}
+}
