@@ -93,7 +93,8 @@ func (b *body) read(raw []byte) error {
 	if !utf8.Valid(raw) {
 		return invalid(fieldError{"body", "must be valid UTF-8"})
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
+	// Both are faults that are told by field, below and where the field is read.
+	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	start, err := d.ReadToken()
 	if err != nil {
 		return invalid(fieldError{"body", "must be one JSON object"})

@@ -14,16 +14,15 @@ const pingTimeout = 2 * time.Second
 // NewHealth returns what a process without the API serves: health, readiness, metrics.
 // Of the params it needs Pool and takes Metrics, Observer, ShuttingDown and Log.
 func NewHealth(p Params) http.Handler {
-	p = p.withDefaults()
-	a := &api{Params: p}
+	a := newAPI(p)
 	r := chi.NewRouter()
 	r.Use(a.identify, a.observe, a.recover, secureHeaders)
 	r.NotFound(handle(unknownRoute))
 	r.MethodNotAllowed(handle(wrongMethod(r)))
 	get(r, "/healthz", a.healthy)
 	get(r, "/readyz", a.ready)
-	if p.Metrics != nil {
-		r.Method(http.MethodGet, "/metrics", p.Metrics)
+	if a.Metrics != nil {
+		r.Method(http.MethodGet, "/metrics", a.Metrics)
 	}
 	return r
 }

@@ -99,6 +99,14 @@ type api struct {
 	rates   *rates
 }
 
+func newAPI(p Params) *api {
+	p = p.withDefaults()
+	return &api{
+		Params: p, rates: newRates(p.Limits.Rate),
+		slots: make(chan struct{}, p.Limits.InFlight), waiting: make(chan struct{}, p.Limits.Waiting),
+	}
+}
+
 // stopping tells whether the shutdown has begun.
 func (a *api) stopping() bool {
 	return closed(a.ShuttingDown)

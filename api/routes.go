@@ -9,14 +9,9 @@ import (
 )
 
 // New returns the whole HTTP face: every route on this page.
-func New(p Params) http.Handler { return newRouter(p) }
+func New(p Params) http.Handler { return newAPI(p).routes() }
 
-func newRouter(p Params) *chi.Mux {
-	p = p.withDefaults()
-	a := &api{
-		Params: p, rates: newRates(p.Limits.Rate),
-		slots: make(chan struct{}, p.Limits.InFlight), waiting: make(chan struct{}, p.Limits.Waiting),
-	}
+func (a *api) routes() *chi.Mux {
 	r := chi.NewRouter()
 	r.Use(a.identify, a.observe, a.recover, secureHeaders)
 	r.NotFound(handle(unknownRoute))

@@ -430,7 +430,7 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-func readEvent(t *testing.T, conn net.Conn) {
+func readEvent(t testing.TB, conn net.Conn) {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(streamPatience))
 	var got []byte

@@ -1,0 +1,16 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// Router lets tests walk the routes.
+func Router(p Params) chi.Routes { return newAPI(p).routes() }
+
+// NewWaiting is New, with a count of the requests that wait for a purchase to end.
+func NewWaiting(p Params) (handler http.Handler, waiting func() int) {
+	a := newAPI(p)
+	return a.routes(), func() int { return len(a.waiting) }
+}
