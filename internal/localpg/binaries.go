@@ -29,11 +29,11 @@ type binaries struct {
 
 func (b binaries) path(name string) string { return filepath.Join(b.dir, name) }
 
-// find returns the first binaries that the user may run: of the wanted major
-// version, or, where there is no cluster yet (0), of any that is new enough.
-func find(ctx context.Context, as identity, want int) (binaries, error) {
+// find returns the first binaries among dirs that the user may run: of the wanted
+// major version, or, where there is no cluster yet (0), of any that is new enough.
+func find(ctx context.Context, as identity, want int, dirs []string) (binaries, error) {
 	var others []string
-	for _, dir := range candidates(ctx) {
+	for _, dir := range dirs {
 		major, err := majorOf(ctx, as, dir)
 		switch {
 		case err != nil || major < MinMajor:
@@ -98,9 +98,11 @@ var number = regexp.MustCompile(`\d+`)
 
 func newestFirst(pattern string) []string {
 	dirs, _ := filepath.Glob(pattern) // the only error is a bad pattern, and ours are constant
-	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(lastNumber(b), lastNumber(a)) })
+	slices.SortStableFunc(dirs, newest)
 	return dirs
 }
+
+func newest(a, b string) int { return cmp.Compare(lastNumber(b), lastNumber(a)) }
 
 func lastNumber(path string) int {
 	all := number.FindAllString(path, -1)

@@ -25,7 +25,7 @@ const logMax = 16 << 20
 // ensure returns once the server answers: it is found running, or started. The
 // caller holds the gate.
 func (s *Server) ensure(ctx context.Context) error {
-	child := 0
+	child, socket := 0, ""
 	for {
 		found, running := s.place.postmaster()
 		switch {
@@ -34,12 +34,13 @@ func (s *Server) ensure(ctx context.Context) error {
 			return nil
 		case running: // starting, recovering or on its way down
 		case child == 0:
-			pid, err := s.launch(ctx)
+			pid, at, err := s.launch(ctx)
 			if err != nil {
 				return err
 			}
-			child = pid
+			child, socket = pid, at
 		case !alive(child):
+			s.place.clean(socket)
 			return fmt.Errorf("start postgres: %s", s.place.lastWords())
 		}
 		if !pause(ctx, poll) {
@@ -84,29 +85,34 @@ func makeDatabase(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// launch starts a postmaster on the data, which it makes at the first time.
-func (s *Server) launch(ctx context.Context) (int, error) {
+// launch starts a postmaster on the data, which it makes at the first time, and says
+// where it will listen.
+func (s *Server) launch(ctx context.Context) (pid int, socket string, err error) {
+	bin, err := s.data(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	if socket, err = s.socketDir(); err != nil {
+		return 0, "", err
+	}
+	if err := s.place.clear(socket); err != nil {
+		return 0, "", err
+	}
+	pid, err = s.spawn(bin, socket)
+	return pid, socket, err
+}
+
+// data makes the cluster where there is none, and finds the binaries that fit it.
+func (s *Server) data(ctx context.Context) (binaries, error) {
 	want, err := s.place.version()
 	if err != nil {
-		return 0, err
+		return binaries{}, err
 	}
-	bin, err := find(ctx, s.as, want)
-	if err != nil {
-		return 0, err
+	bin, err := find(ctx, s.as, want, candidates(ctx))
+	if err == nil && want == 0 {
+		err = s.initialise(ctx, bin)
 	}
-	if want == 0 {
-		if err := s.initialise(ctx, bin); err != nil {
-			return 0, err
-		}
-	}
-	if err := s.place.clear(); err != nil {
-		return 0, err
-	}
-	socket, err := s.socketDir()
-	if err != nil {
-		return 0, err
-	}
-	return s.spawn(bin, socket)
+	return bin, err
 }
 
 // socketDir stays the same over restarts: others hold the URL.

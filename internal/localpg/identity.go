@@ -76,7 +76,7 @@ func (as identity) attributes() *syscall.SysProcAttr {
 // else's: under a shared temp folder anyone could have put it there.
 func (as identity) mkdir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
-	if err == nil && as.drop {
+	if as.drop && (err == nil || as.unfinished(dir)) {
 		err = os.Lchown(dir, int(as.uid), int(as.gid))
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -84,6 +84,9 @@ func (as identity) mkdir(dir string) error {
 	}
 	return as.owns(dir)
 }
+
+// unfinished is a folder that root made and was killed before it gave it away.
+func (as identity) unfinished(dir string) bool { return identity{}.owns(dir) == nil }
 
 func (as identity) owns(dir string) error {
 	info, err := os.Lstat(dir)

@@ -75,24 +75,19 @@ func (p place) holder() string {
 	return ""
 }
 
-// settle makes the folders and says which user Postgres runs as.
-func settle(dir string) (place, identity, error) {
+// newPlace makes the folder and the one for the locks.
+func newPlace(dir string) (place, error) {
 	p := place{root: dir}
 	for _, folder := range []string{p.root, p.locks()} {
 		if err := os.MkdirAll(folder, folderMode()); err != nil {
-			return p, identity{}, fmt.Errorf("make data dir: %w", err)
+			return p, fmt.Errorf("make data dir %s: %w", dir, err)
 		}
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return p, identity{}, fmt.Errorf("find data dir: %w", err)
+		return p, fmt.Errorf("find data dir: %w", err)
 	}
-	p.root = real
-	as, err := p.identity()
-	if err != nil {
-		return p, as, err
-	}
-	return p, as, as.mkdir(p.cluster())
+	return place{root: real}, nil
 }
 
 // folderMode lets the user that root drops to pass through, and nobody read.
@@ -103,16 +98,20 @@ func folderMode() fs.FileMode {
 	return 0o700
 }
 
-// identity is who owns the cluster already, else who is to.
-func (p place) identity() (identity, error) {
+// settle says who Postgres runs as, the owner of a cluster that is there already,
+// and makes the cluster's folder for that user. The caller holds the gate.
+func (p place) settle() (as identity, err error) {
 	info, err := os.Stat(p.cluster())
-	if errors.Is(err, fs.ErrNotExist) {
-		return newIdentity()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		as, err = newIdentity()
+	case err == nil:
+		as, err = identityOf(info)
 	}
 	if err != nil {
-		return identity{}, fmt.Errorf("find data dir: %w", err)
+		return as, fmt.Errorf("settle in data dir: %w", err)
 	}
-	return identityOf(info)
+	return as, as.mkdir(p.cluster())
 }
 
 // socketDir is where the socket goes: beside the data, so that every process finds

@@ -31,11 +31,10 @@ type postmaster struct {
 	socket string
 }
 
+// url escapes as libpq reads it: a plus sign is no space there.
 func (m postmaster) url(name string) string {
-	query := url.Values{"host": {m.socket}, "port": {socketPort}}
-	return (&url.URL{
-		Scheme: "postgres", User: url.User(superuser), Path: "/" + name, RawQuery: query.Encode(),
-	}).String()
+	query := strings.ReplaceAll(url.Values{"host": {m.socket}, "port": {socketPort}}.Encode(), "+", "%20")
+	return (&url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + name, RawQuery: query}).String()
 }
 
 // postmaster reports the server that runs on the data, and whether there is one. A
@@ -61,23 +60,32 @@ func (p place) postmaster() (postmaster, bool) {
 
 func (p place) pidFile() string { return filepath.Join(p.data(), "postmaster.pid") }
 
-// clear removes a postmaster.pid whose process id belongs to another program by
-// now, where Postgres cannot tell and would refuse to start. All other stale files
-// it handles itself.
-func (p place) clear() error {
-	text, err := os.ReadFile(p.pidFile())
+// clear removes lock files that Postgres would stumble over although no server runs:
+// their process id is another program's by now, or its process is dead and only not
+// collected. What else a crash leaves Postgres handles itself, and backends that
+// outlived their postmaster it finds by their shared memory. The caller holds the
+// gate and has seen that there is no postmaster.
+func (p place) clear(socket string) error {
+	for _, file := range []string{p.pidFile(), filepath.Join(socket, ".s.PGSQL."+socketPort+".lock")} {
+		if !taken(file) {
+			continue
+		}
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("remove stale lock file: %w", err)
+		}
+	}
+	return nil
+}
+
+// taken reports whether the file names a process id that somebody has.
+func taken(file string) bool {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil //nolint:nilerr // No file: nothing to clear.
+		return false
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil || !alive(pid) || serves(pid, p.data()) {
-		return nil //nolint:nilerr // Not a process of another program: Postgres knows best.
-	}
-	if err := os.Remove(p.pidFile()); err != nil {
-		return fmt.Errorf("remove stale postmaster.pid: %w", err)
-	}
-	return nil
+	return err == nil && !errors.Is(syscall.Kill(max(pid, -pid), 0), syscall.ESRCH)
 }
 
 // alive collects the process if it is a dead child of ours; a zombie of anybody's
@@ -107,10 +115,15 @@ func (p place) stop(ctx context.Context, how shutdown) error {
 	if err := p.end(ctx, found.pid, how); err != nil {
 		return err
 	}
-	if found.socket != "" && found.socket != p.cluster() {
-		_ = os.Remove(found.socket) // a temp folder of ours, empty by now
-	}
+	p.clean(found.socket)
 	return nil
+}
+
+// clean removes a temp folder of ours that held the socket and is empty by now.
+func (p place) clean(socket string) {
+	if socket != "" && socket != p.cluster() {
+		_ = os.Remove(socket)
+	}
 }
 
 func (p place) end(ctx context.Context, pid int, how shutdown) error {

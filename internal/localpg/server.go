@@ -102,10 +102,8 @@ func prepare(cfg Config) (*Server, error) {
 		log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	s := &Server{cfg: cfg, log: log}
-	if s.place, s.as, err = settle(dir); err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.place, err = newPlace(dir)
+	return s, err
 }
 
 // URL is the address of the database, for this user only: the socket's folder is
@@ -163,10 +161,13 @@ func (s *Server) join(ctx context.Context) (err error) {
 	if _, err := s.users.TryRLockContext(ctx, poll); err != nil {
 		return fmt.Errorf("lock data dir: %w", err)
 	}
-	if err := s.ensure(ctx); err != nil {
-		return errors.Join(err, s.users.Unlock())
+	if s.as, err = s.place.settle(); err == nil {
+		err = s.ensure(ctx)
 	}
-	return nil
+	if err != nil {
+		err = errors.Join(err, s.users.Unlock())
+	}
+	return err
 }
 
 func (s *Server) leave(ctx context.Context, how shutdown) error {
