@@ -18,7 +18,14 @@ type commands struct {
 	Account accountCommand `cmd:"" help:"Create accounts and deposit to them."`
 	Audit   auditCommand   `cmd:"" help:"Check every invariant of the data, read only; exit 1 with each breach named."`
 
-	Alert alertCommand `cmd:"" help:"Try the alert webhook."`
+	Buy       buyCommand       `cmd:"" help:"Buy, and print the purchase."`
+	Show      showCommand      `cmd:"" help:"Show a purchase and its history."`
+	List      listCommand      `cmd:"" help:"List purchases, newest first."`
+	Watch     watchCommand     `cmd:"" help:"Follow status changes as they happen."`
+	Resolve   resolveCommand   `cmd:"" help:"Decide a purchase that the workers could not (operator)."`
+	Reconcile reconcileCommand `cmd:"" help:"Let the workers try a purchase again, now (operator)."`
+	Switch    switchCommand    `cmd:"" help:"Pause and resume new purchases or the workers' passes (operator)."`
+	Alert     alertCommand     `cmd:"" help:"Try the alert webhook."`
 
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete holdfast's commands."`
 

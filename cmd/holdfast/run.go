@@ -82,7 +82,7 @@ func newParser(a app) *kong.Kong {
 		kong.Writers(a.out, a.errOut),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"version": version()},
+		kong.Vars{"version": version(), "default_url": defaultURL()},
 	)
 }
 

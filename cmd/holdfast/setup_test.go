@@ -154,12 +154,18 @@ func launch(t *testing.T, settings []string, args ...string) *serving {
 	return s
 }
 
-// begin starts holdfast serve. Whatever the test does, it is gone in the end.
+// begin starts holdfast serve.
 func begin(t *testing.T, settings []string, args ...string) *serving {
 	t.Helper()
+	return spawn(t, append([]string{"HOLDFAST_ADDR=127.0.0.1:0"}, settings...), append([]string{"serve"}, args...)...)
+}
+
+// spawn starts a command that goes on. Whatever the test does, it is gone in the end.
+func spawn(t *testing.T, settings []string, args ...string) *serving {
+	t.Helper()
 	s := &serving{t: t, ended: make(chan struct{})}
-	s.cmd = exec.Command(binary, append([]string{"serve"}, args...)...)
-	s.cmd.Env = environment(append([]string{"HOLDFAST_ADDR=127.0.0.1:0"}, settings...))
+	s.cmd = exec.Command(binary, args...)
+	s.cmd.Env = environment(settings)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.err
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -171,10 +177,21 @@ func begin(t *testing.T, settings []string, args ...string) *serving {
 	t.Cleanup(func() {
 		s.stop()
 		if t.Failed() {
-			t.Logf("log of %v:\n%s", s.cmd.Args, s.err.String())
+			t.Logf("log of %v:\n%s", s.cmd.Args, worthReading(s.err.String()))
 		}
 	})
 	return s
+}
+
+// worthReading leaves out the requests that a test's own polling makes.
+func worthReading(log string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `"msg":"http request","request_id"`) || !strings.Contains(line, `"method":"GET"`) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 // listening finds the address in the first log line that says so.

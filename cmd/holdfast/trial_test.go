@@ -13,7 +13,7 @@ import (
 func trialSettings(t *testing.T) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	settings := []string{"HOLDFAST_DATA_DIR=" + dir, "HOLDFAST_BROKER_SETTLE=200ms"}
+	settings := append([]string{"HOLDFAST_DATA_DIR=" + dir}, quick...)
 	// Whatever a killed process leaves behind is gone before the folder is.
 	t.Cleanup(func() { command(t, settings, "audit") })
 	return settings

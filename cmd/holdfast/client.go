@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+
+	"holdfast/client"
+)
+
+// connection is where the commands that use the API find it. The key comes from the
+// environment alone: a flag would show it to everyone on the machine.
+type connection struct {
+	URL  string `placeholder:"URL" help:"HOLDFAST_URL, ${default_url} by default. The key is HOLDFAST_API_KEY."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (c connection) open(a *app) (*client.Client, error) {
+	r := &reader{lookup: a.find}
+	key := r.text("HOLDFAST_API_KEY")
+	if key == "" {
+		return nil, &usageError{"HOLDFAST_API_KEY is not set"}
+	}
+	url := c.URL
+	if url == "" {
+		url = r.link("HOLDFAST_URL")
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	api, err := client.New(client.Config{URL: url, Key: key})
+	if err != nil {
+		return nil, &usageError{err.Error()}
+	}
+	return api, nil
+}
+
+// asked makes a problem with the words of the command line its fault.
+func asked(err error) error {
+	var problem *client.Problem
+	if errors.As(err, &problem) && problem.Slug() == "invalid-request" {
+		return &usageError{err.Error()}
+	}
+	return err
+}
+
+func defaultURL() string {
+	known, _ := settingNamed("HOLDFAST_URL")
+	return known.fallback
+}

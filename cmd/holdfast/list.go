@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+
+	"holdfast/client"
+)
+
+type listCommand struct {
+	Account string `placeholder:"ID" help:"Only this account's."`
+	Status  string `predictor:"status" help:"Only those in this status."`
+	Limit   int    `default:"50" help:"At most so many, 1 to 500."`
+	Cursor  string `help:"Go on where a page ended."`
+	connection
+}
+
+func (c *listCommand) Run(a *app) error {
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	page, err := api.List(a.ctx, client.ListParams{
+		AccountID: c.Account, Status: c.Status, Limit: c.Limit, Cursor: c.Cursor,
+	})
+	if err != nil {
+		return asked(err)
+	}
+	if c.JSON {
+		return printJSON(a.out, page)
+	}
+	t := newTable(a.out, "ID", "ACCOUNT", "STATUS", "ORDER", "RESERVED", "COST", "REASON", "CREATED")
+	for _, p := range page.Data {
+		t.row(p.ID, p.AccountID, p.Status, describeOrder(p), p.Reserved, value(p.Cost), value(p.Reason), moment(&p.CreatedAt))
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if page.NextCursor != nil {
+		fmt.Fprintf(a.errOut, "more: --cursor %s\n", *page.NextCursor)
+	}
+	return nil
+}

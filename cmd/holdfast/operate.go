@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"holdfast/client"
+)
+
+type resolveCommand struct {
+	ID      string `arg:"" help:"The purchase's id."`
+	Outcome string `required:"" enum:"completed,rejected" help:"completed or rejected."`
+	Note    string `required:"" help:"Why you know; it is kept with the purchase."`
+	OrderID string `placeholder:"ID" help:"The broker's order."`
+	Cost    string `placeholder:"AMOUNT" help:"What a completed one cost; what is reserved by default."`
+	connection
+}
+
+func (c *resolveCommand) Run(a *app) error {
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	p, err := api.Resolve(a.ctx, c.ID, client.Resolution{Outcome: c.Outcome, Note: c.Note, OrderID: c.OrderID, Cost: c.Cost})
+	if err != nil {
+		return asked(err)
+	}
+	if c.JSON {
+		return printJSON(a.out, p)
+	}
+	return printPurchase(a.out, p)
+}
+
+type reconcileCommand struct {
+	ID        string        `arg:"" optional:"" help:"The purchase's id; without one, all that the flags choose."`
+	Status    string        `enum:",UNKNOWN,MANUAL_REVIEW" default:"" help:"UNKNOWN or MANUAL_REVIEW."`
+	Account   string        `placeholder:"ID" help:"Only this account's."`
+	Reason    string        `help:"Only those with this reason."`
+	OlderThan time.Duration `placeholder:"DURATION" help:"Only those older than this."`
+	DryRun    bool          `help:"Only count them."`
+	connection
+}
+
+func (c *reconcileCommand) Run(a *app) error {
+	if (c.ID == "") == (c.Status == "") {
+		return &usageError{"give a purchase's id, or --status for many"}
+	}
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	if c.ID == "" {
+		return c.many(a, api)
+	}
+	p, err := api.Reconcile(a.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, p)
+	}
+	return printPurchase(a.out, p)
+}
+
+func (c *reconcileCommand) many(a *app, api *client.Client) error {
+	chosen := client.Reconciliation{Status: c.Status, AccountID: c.Account, Reason: c.Reason, DryRun: c.DryRun}
+	if c.OlderThan > 0 {
+		chosen.OlderThan = c.OlderThan.String()
+	}
+	count, err := api.ReconcileMany(a.ctx, chosen)
+	if err != nil {
+		return asked(err)
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"count": count, "dry_run": c.DryRun})
+	}
+	verb := "go back to the workers"
+	if c.DryRun {
+		verb = "would go back to the workers"
+	}
+	_, err = fmt.Fprintf(a.out, "%d purchases %s\n", count, verb)
+	return err
+}
+
+type switchCommand struct {
+	Pause  pauseCommand  `cmd:"" help:"Pause intake (new purchases get 503) or passes (workers rest), on every process."`
+	Resume resumeCommand `cmd:"" help:"Let intake or passes go on."`
+}
+
+// switching is what pausing and resuming share.
+type switching struct {
+	Name string `arg:"" enum:"intake,passes" help:"intake or passes."`
+	Note string `required:"" help:"Why; the next operator reads it."`
+	connection
+}
+
+type (
+	pauseCommand  struct{ switching }
+	resumeCommand struct{ switching }
+)
+
+func (c *pauseCommand) Run(a *app) error  { return c.set(a, true) }
+func (c *resumeCommand) Run(a *app) error { return c.set(a, false) }
+
+func (c switching) set(a *app, paused bool) error {
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	if err := api.SetSwitch(a.ctx, c.Name, paused, c.Note); err != nil {
+		return asked(err)
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"switch": c.Name, "paused": paused})
+	}
+	state := "on"
+	if paused {
+		state = "paused"
+	}
+	_, err = fmt.Fprintf(a.out, "%s is %s; every process follows within seconds\n", c.Name, state)
+	return err
+}

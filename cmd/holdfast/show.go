@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/client"
+)
+
+type showCommand struct {
+	ID string `arg:"" help:"The purchase's id."`
+	connection
+}
+
+func (c *showCommand) Run(a *app) error {
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	p, err := api.Purchase(a.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	history, err := api.History(a.ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, struct {
+			client.Purchase
+			History []client.Entry `json:"history"`
+		}{p, history})
+	}
+	if err := printPurchase(a.out, p); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	return printHistory(a.out, history)
+}
+
+// printPurchase tells a person how a purchase stands.
+func printPurchase(out io.Writer, p client.Purchase) error {
+	t := newTable(out, "purchase", p.ID)
+	t.row("status", p.Status+because(p.Reason))
+	t.row("outcome", p.Outcome+by(p.Evidence))
+	t.row("order", describeOrder(p))
+	t.row("account", p.AccountID)
+	t.row("reserved", p.Reserved+" "+p.Currency)
+	if p.Cost != nil {
+		t.row("cost", *p.Cost+" "+p.Currency)
+	}
+	if p.FilledQuantity != nil {
+		t.row("filled", *p.FilledQuantity)
+	}
+	if p.BrokerResponse != nil && p.BrokerResponse.OrderID != nil {
+		t.row("broker order", *p.BrokerResponse.OrderID)
+	}
+	t.row("passes", fmt.Sprintf("%d of %d", p.Attempts, p.AttemptsLimit))
+	if p.NextRetry != nil {
+		t.row("next pass", moment(p.NextRetry))
+	}
+	t.row("created", moment(&p.CreatedAt))
+	if p.SettledAt != nil {
+		t.row("settled", moment(p.SettledAt))
+	}
+	return t.flush()
+}
+
+func because(reason *string) string {
+	if reason == nil {
+		return ""
+	}
+	return " (" + *reason + ")"
+}
+
+func by(evidence *string) string {
+	if evidence == nil {
+		return ""
+	}
+	return " (by " + *evidence + ")"
+}
+
+func describeOrder(p client.Purchase) string {
+	if p.Notional != nil {
+		return fmt.Sprintf("%s %s for %s %s", p.Side, p.Symbol, *p.Notional, p.Currency)
+	}
+	return fmt.Sprintf("%s %s %s at %s %s", p.Side, value(p.Quantity), p.Symbol, value(p.LimitPrice), p.Currency)
+}
+
+func value(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+// printHistory is a purchase's life, line by line, with the time since its birth.
+func printHistory(out io.Writer, history []client.Entry) error {
+	t := newTable(out, "TIME", "AFTER", "WHAT", "DETAIL", "BY")
+	for _, e := range history {
+		what, detail, actor := describeEntry(e)
+		t.row(e.At.Local().Format("15:04:05.000"), since(history[0].At, e.At), what, detail, orDash(actor))
+	}
+	return t.flush()
+}
+
+func since(birth, at time.Time) string {
+	return "+" + at.Sub(birth).Round(time.Millisecond).String()
+}
+
+func describeEntry(e client.Entry) (what, detail, actor string) {
+	switch e.Kind {
+	case "status":
+		return e.Status, "version " + strconv.Itoa(e.Version) + because(e.Reason), e.Actor
+	case "attempt":
+		return e.Call, describeAttempt(e), "broker"
+	default:
+		return "note", strings.TrimSpace(e.Code + ": " + e.Detail), e.Actor
+	}
+}
+
+func describeAttempt(e client.Entry) string {
+	if e.Result == nil {
+		return "no answer was seen"
+	}
+	text := *e.Result + because(e.Reason)
+	if e.StatusCode != nil {
+		text += ", HTTP " + strconv.Itoa(*e.StatusCode)
+	}
+	if e.DurationMS != nil {
+		text += ", " + (time.Duration(*e.DurationMS) * time.Millisecond).String()
+	}
+	return text
+}
