@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -98,14 +99,19 @@ func (s *sweeper) sweep(ctx context.Context) {
 	s.step(ctx, "prune", s.pruneOld)
 }
 
-// step runs one part of a sweep on its own: its failure is logged and keeps no other
-// part from running.
+// step runs one part of a sweep on its own: its failure, a panic too, is logged and
+// keeps no other part from running.
 func (s *sweeper) step(ctx context.Context, name string, f func(context.Context) error) {
 	if ctx.Err() != nil {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
+	defer func() {
+		if value := recover(); value != nil {
+			s.log.ErrorContext(ctx, "sweep panicked", "step", name, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		}
+	}()
 	if err := f(bounded); err != nil && ctx.Err() == nil {
 		s.log.ErrorContext(ctx, "sweep failed", "step", name, "error", err)
 	}

@@ -62,17 +62,21 @@ func (q *Queries) HurryJobs(ctx context.Context, ids []int64) (int64, error) {
 
 const hurryStrayedJobs = `-- name: HurryStrayedJobs :execrows
 WITH strayed AS (
-    SELECT j.id
+    SELECT s.id
     FROM transaction_history h
-    JOIN river_job j ON j.kind = 'reconcile_purchase' AND j.args ->> 'transaction_id' = h.id::text
-    WHERE h.status = 'UNKNOWN'
-      AND h.next_retry <= now()
-      AND (j.state IN ('pending', 'retryable', 'scheduled') OR (j.state = 'available' AND j.scheduled_at > now()))
-      AND (j.scheduled_at < now() - make_interval(secs => $1::double precision)
-           OR j.scheduled_at > now() + make_interval(secs => $1::double precision))
+    CROSS JOIN LATERAL (
+        SELECT j.id FROM river_job j
+        WHERE j.kind = 'reconcile_purchase'
+          AND j.args ->> 'transaction_id' = h.id::text
+          AND (j.state IN ('pending', 'retryable', 'scheduled') OR (j.state = 'available' AND j.scheduled_at > now()))
+          AND (j.scheduled_at < now() - make_interval(secs => $1::double precision)
+               OR j.scheduled_at > now() + make_interval(secs => $1::double precision))
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) s
+    WHERE h.status = 'UNKNOWN' AND h.next_retry <= now()
     ORDER BY h.next_retry
     LIMIT $2
-    FOR UPDATE OF j SKIP LOCKED
 )
 UPDATE river_job j
 SET state        = 'available',
@@ -84,6 +88,8 @@ WHERE j.id = strayed.id
 
 // Jobs whose purchase is due while they wait for a time long past, as without a leader,
 // or far off, as after a stale attempt's word or with a process whose clock is wrong.
+// The job is sought row by row: a join may be planned over jobs that the statistics do
+// not know of yet, and then compares all with all.
 func (q *Queries) HurryStrayedJobs(ctx context.Context, slack float64, batch int32) (int64, error) {
 	result, err := q.db.Exec(ctx, hurryStrayedJobs, slack, batch)
 	if err != nil {
@@ -170,11 +176,11 @@ const undeliveredAlerts = `-- name: UndeliveredAlerts :many
 SELECT a.id FROM alert a
 WHERE a.delivered_at IS NULL
   AND a.abandoned_at IS NULL
-  AND NOT EXISTS (
-      SELECT 1 FROM river_job j
-      WHERE j.kind = 'deliver_alert'
-        AND j.args ->> 'alert_id' = a.id::text
-        AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+  AND (SELECT j.id FROM river_job j
+       WHERE j.kind = 'deliver_alert'
+         AND j.args ->> 'alert_id' = a.id::text
+         AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+       LIMIT 1) IS NULL
 ORDER BY a.created_at
 LIMIT $1
 FOR UPDATE OF a SKIP LOCKED

@@ -83,4 +83,8 @@ CREATE TABLE operator_session (
 CREATE INDEX river_job_transaction_idx ON river_job ((args ->> 'transaction_id'))
     WHERE kind = 'reconcile_purchase';
 
+-- The sweep of alerts without a job.
+CREATE INDEX river_job_alert_idx ON river_job ((args ->> 'alert_id'))
+    WHERE kind = 'deliver_alert';
+
 ALTER TABLE river_job SET (autovacuum_vacuum_scale_factor = 0.02);

@@ -32,18 +32,24 @@ WHERE j.id = dead.id;
 -- name: HurryStrayedJobs :execrows
 -- Jobs whose purchase is due while they wait for a time long past, as without a leader,
 -- or far off, as after a stale attempt's word or with a process whose clock is wrong.
+-- The job is sought row by row: a join may be planned over jobs that the statistics do
+-- not know of yet, and then compares all with all.
 WITH strayed AS (
-    SELECT j.id
+    SELECT s.id
     FROM transaction_history h
-    JOIN river_job j ON j.kind = 'reconcile_purchase' AND j.args ->> 'transaction_id' = h.id::text
-    WHERE h.status = 'UNKNOWN'
-      AND h.next_retry <= now()
-      AND (j.state IN ('pending', 'retryable', 'scheduled') OR (j.state = 'available' AND j.scheduled_at > now()))
-      AND (j.scheduled_at < now() - make_interval(secs => @slack::double precision)
-           OR j.scheduled_at > now() + make_interval(secs => @slack::double precision))
+    CROSS JOIN LATERAL (
+        SELECT j.id FROM river_job j
+        WHERE j.kind = 'reconcile_purchase'
+          AND j.args ->> 'transaction_id' = h.id::text
+          AND (j.state IN ('pending', 'retryable', 'scheduled') OR (j.state = 'available' AND j.scheduled_at > now()))
+          AND (j.scheduled_at < now() - make_interval(secs => @slack::double precision)
+               OR j.scheduled_at > now() + make_interval(secs => @slack::double precision))
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) s
+    WHERE h.status = 'UNKNOWN' AND h.next_retry <= now()
     ORDER BY h.next_retry
     LIMIT @batch
-    FOR UPDATE OF j SKIP LOCKED
 )
 UPDATE river_job j
 SET state        = 'available',
@@ -57,11 +63,11 @@ WHERE j.id = strayed.id;
 SELECT a.id FROM alert a
 WHERE a.delivered_at IS NULL
   AND a.abandoned_at IS NULL
-  AND NOT EXISTS (
-      SELECT 1 FROM river_job j
-      WHERE j.kind = 'deliver_alert'
-        AND j.args ->> 'alert_id' = a.id::text
-        AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+  AND (SELECT j.id FROM river_job j
+       WHERE j.kind = 'deliver_alert'
+         AND j.args ->> 'alert_id' = a.id::text
+         AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+       LIMIT 1) IS NULL
 ORDER BY a.created_at
 LIMIT @batch
 FOR UPDATE OF a SKIP LOCKED;

@@ -1,0 +1,290 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/broker"
+	"holdfast/purchase"
+)
+
+// River's table may refuse, hang or be gone. Then no purchase may be UNKNOWN, for none
+// could have its job, and once it is back everything is found and settled.
+func TestRiverTableInTrouble(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]struct {
+		begin func(*testing.T, *world) (end func())
+	}{
+		"Refuses": {func(t *testing.T, w *world) func() {
+			refuseJobs(t, w)
+			return func() { w.exec(t, "DROP TRIGGER refuse ON river_job") }
+		}},
+		"IsGone": {func(t *testing.T, w *world) func() {
+			w.exec(t, "ALTER TABLE river_job RENAME TO elsewhere")
+			return func() { w.exec(t, "ALTER TABLE elsewhere RENAME TO river_job") }
+		}},
+		"IsLocked": {lockJobs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.start(t)
+			waiting := w.waiting(t)
+			end := trouble.begin(t, w)
+			p := w.submit(t)
+			if p.Status != purchase.Pending || w.status(t, p.ID) != purchase.Pending {
+				t.Errorf("the purchase is %s, want PENDING: it could have no job", p.Status)
+			}
+			end()
+			w.await(t, purchase.Completed, p.ID)
+			w.release(t, waiting)
+			w.await(t, purchase.Completed, waiting)
+			if n := w.broker.places.Load(); n != 2 {
+				t.Errorf("%d places, want one a purchase", n)
+			}
+		})
+	}
+}
+
+// waiting makes a purchase that is UNKNOWN and not due before release.
+func (w *world) waiting(t *testing.T) uuid.UUID {
+	t.Helper()
+	w.broker.place = func(context.Context, broker.Request) broker.Answer {
+		return broker.Answer{Evidence: broker.Uncertain, Reason: broker.Timeout, RetryAfter: time.Minute}
+	}
+	p := w.submit(t)
+	w.broker.place = nil
+	eventually(t, "the job waits", func() bool { return w.job(t, p.ID).State == "scheduled" })
+	return p.ID
+}
+
+func (w *world) release(t *testing.T, id uuid.UUID) {
+	t.Helper()
+	w.exec(t, "UPDATE transaction_history SET next_retry = now() WHERE id = $1", id)
+}
+
+func lockJobs(t *testing.T, w *world) func() {
+	t.Helper()
+	tx, err := w.pool.Begin(t.Context())
+	must(t, err)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE river_job IN ACCESS EXCLUSIVE MODE")
+	must(t, err)
+	return func() { must(t, tx.Rollback(t.Context())) }
+}
+
+func TestRiverTableEmptied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ids := make([]uuid.UUID, 20)
+	for i := range ids {
+		ids[i] = w.submit(t).ID
+	}
+	w.exec(t, "TRUNCATE river_job")
+	w.start(t)
+	w.await(t, purchase.Completed, ids...)
+	eventually(t, "the repair is told of", func() bool {
+		return w.count(t, "SELECT count(*) FROM alert WHERE type = $1 AND delivered_at IS NOT NULL", alertRepaired) == 1
+	})
+}
+
+// A table emptied under running passes costs none of them its result.
+func TestRiverTableEmptiedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(t)
+	ids := make([]uuid.UUID, 40)
+	for i := range ids {
+		ids[i] = w.submit(t).ID
+		if i%10 == 0 {
+			w.exec(t, "DELETE FROM river_job")
+		}
+	}
+	w.await(t, purchase.Completed, ids...)
+	if n := w.broker.overlaps.Load(); n != 0 {
+		t.Errorf("%d lookups beside another of the same purchase", n)
+	}
+}
+
+// Everything a sweep does is tried, however much of it fails.
+func TestSweepStepsAreIndependent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.Prune = func(context.Context) error { return errors.New("no pruning today") }
+	p := w.submit(t)
+	w.exec(t, "DELETE FROM river_job")
+	refuseJobs(t, w)
+	w.exec(t, "DROP TRIGGER refuse ON river_job")
+	w.exec(t, `CREATE TRIGGER refuse BEFORE INSERT ON river_job FOR EACH ROW
+		WHEN (NEW.kind = 'deliver_alert') EXECUTE FUNCTION refuse()`)
+	w.alert(t, "0", false)
+	w.start(t)
+	w.await(t, purchase.Completed, p.ID)
+	eventually(t, "the failures are logged", func() bool {
+		log := w.log.String()
+		return strings.Contains(log, `"step":"sweep alerts"`) && strings.Contains(log, "no pruning today")
+	})
+}
+
+func TestSweepSurvivesAPanic(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.Prune = func(context.Context) error { panic("pruned too much") }
+	w.start(t)
+	eventually(t, "the panic is logged", func() bool { return strings.Contains(w.log.String(), "pruned too much") })
+	p := w.submit(t)
+	w.exec(t, "DELETE FROM river_job")
+	w.await(t, purchase.Completed, p.ID)
+}
+
+func TestReleaseTakesOnlyTheDead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dead, alive, foreign := uuid.New(), uuid.New(), uuid.New()
+	must(t, schedule(t, w, purchase.Work{Purchases: []uuid.UUID{dead, alive}}))
+	w.exec(t, "UPDATE river_job SET state = 'running', attempt = 3, attempted_at = now() - interval '1 minute' WHERE args ->> 'transaction_id' = $1", dead.String())
+	w.exec(t, "UPDATE river_job SET state = 'running', attempt = 3, attempted_at = now() WHERE args ->> 'transaction_id' = $1", alive.String())
+	w.exec(t, `INSERT INTO river_job (kind, args, max_attempts, state, attempted_at) VALUES ('other', jsonb_build_object('id', $1::text), 1, 'running', now() - interval '1 hour')`, foreign.String())
+	s := w.sweeper(t)
+	must(t, s.release(t.Context()))
+
+	if job := w.job(t, dead); job.State != "available" || job.Attempt != 2 {
+		t.Errorf("the dead process's job is %+v, want available at attempt 2", job)
+	}
+	for _, id := range []uuid.UUID{alive, foreign} {
+		if job := w.job(t, id); job.State != "running" {
+			t.Errorf("job %+v was released", job)
+		}
+	}
+}
+
+func (w *world) sweeper(t *testing.T) *sweeper {
+	t.Helper()
+	scheduler, err := NewScheduler(w.pool)
+	must(t, err)
+	return newSweeper(w.config, scheduler)
+}
+
+func TestHurryLeavesWaitingJobsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, test := range map[string]struct {
+		due, scheduled time.Duration
+		hurried        bool
+	}{
+		"NotDue":       {time.Hour, time.Hour, false},
+		"Near":         {0, 5 * time.Second, false},
+		"FarOff":       {0, time.Hour, true},
+		"LongPast":     {-time.Minute, -time.Minute, true},
+		"JustNotTaken": {-time.Second, -time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := w.submit(t)
+			w.exec(t, "UPDATE transaction_history SET next_retry = now() + make_interval(secs => $2) WHERE id = $1", p.ID, test.due.Seconds())
+			setState(t, w, w.job(t, p.ID).ID, "scheduled", time.Now().Add(test.scheduled))
+			must(t, w.sweeper(t).hurry(t.Context()))
+			if hurried := w.job(t, p.ID).State == "available"; hurried != test.hurried {
+				t.Errorf("hurried: %t, want %t", hurried, test.hurried)
+			}
+		})
+	}
+}
+
+func TestPruneDropsWhatHasExpired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, age := range []string{"-1 minute", "1 minute"} {
+		w.exec(t, `INSERT INTO stream_ticket (hash, key_id, scope, expires_at) VALUES (convert_to($1, 'UTF8'), 'k', 'operator', now() + $1::text::interval)`, age)
+	}
+	must(t, w.sweeper(t).pruneOld(t.Context()))
+	if n := w.count(t, "SELECT count(*) FROM stream_ticket"); n != 1 {
+		t.Errorf("%d tickets left, want 1", n)
+	}
+}
+
+// due makes n purchases of as many accounts that are UNKNOWN, due and without a job.
+func (w *world) due(t *testing.T, n int) []uuid.UUID {
+	t.Helper()
+	w.exec(t, `INSERT INTO account (id, currency, reserved, deposited)
+		SELECT 'due-' || i, 'USD', 1, 1 FROM generate_series(1, $1::integer) i`, n)
+	rows, err := w.pool.Query(t.Context(), `
+		INSERT INTO transaction_history (id, account_id, idempotency_key, fingerprint, status, version, symbol,
+			quantity, limit_price, currency, hold, reason, broker, broker_key, broker_request, request_hash,
+			next_retry, unknown_since)
+		SELECT gen_random_uuid(), 'due-' || i, 'k', '', 'UNKNOWN', 2, 'AAPL', 1, 1, 'USD', 1, 'timeout', 'stub', 'b' || i, '', '',
+			now(), now()
+		FROM generate_series(1, $1::integer) i
+		RETURNING id`, n)
+	must(t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	must(t, err)
+	return ids
+}
+
+// Ten thousand purchases fall due in one moment: the workers' bound holds, nobody is
+// asked twice, and an alert does not wait behind them.
+func TestTenThousandDueAtOnce(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	w := newWorld(t)
+	w.config.Concurrency, w.config.SweepInterval = 20, time.Hour
+	w.config.Log = slog.New(slog.DiscardHandler)
+	ids := w.due(t, n)
+	must(t, schedule(t, w, purchase.Work{Purchases: ids}))
+	began := time.Now()
+	w.start(t)
+	told := w.alert(t, "0", true)
+	eventually(t, "an alert is delivered", func() bool { return w.delivered(t, told) })
+	if w.settled(t) == n {
+		t.Error("the alert came last")
+	}
+	for w.settled(t) < n {
+		before := w.settled(t)
+		eventually(t, "more are settled", func() bool { return w.settled(t) > before })
+	}
+	t.Logf("%d passes in %s", n, time.Since(began).Round(time.Millisecond))
+	if most := w.broker.most.Load(); most > 20 {
+		t.Errorf("%d lookups at once, want at most 20", most)
+	}
+	if got := w.broker.lookups.Load(); got != n {
+		t.Errorf("%d lookups, want %d", got, n)
+	}
+}
+
+func (w *world) settled(t *testing.T) int {
+	t.Helper()
+	return w.count(t, "SELECT count(*) FROM transaction_history WHERE status = 'COMPLETED'")
+}
+
+// More orphans than one batch of the sweep takes.
+func TestManyOrphans(t *testing.T) {
+	t.Parallel()
+	const n = 2*sweepBatch + 1
+	w := newWorld(t)
+	w.due(t, n)
+	w.start(t)
+	eventually(t, "all are settled", func() bool { return w.settled(t) == n })
+	if n := w.count(t, "SELECT count(*) FROM alert WHERE type = $1", alertRepaired); n != 1 {
+		t.Errorf("%d alerts of the repairs, want 1", n)
+	}
+}
+
+func TestManyUndeliveredAlerts(t *testing.T) {
+	t.Parallel()
+	const n = sweepBatch + 1
+	w := newWorld(t)
+	w.exec(t, `INSERT INTO alert (id, type, data) SELECT gen_random_uuid(), 'broker.recovered', '{}' FROM generate_series(1, $1::integer)`, n)
+	w.start(t)
+	eventually(t, "all are delivered", func() bool {
+		return w.count(t, "SELECT count(*) FROM alert WHERE delivered_at IS NOT NULL") == n
+	})
+	if got := w.count(t, "SELECT count(*) FROM river_job WHERE kind = $1", kindAlert); got != n {
+		t.Errorf("%d jobs, want %d", got, n)
+	}
+}

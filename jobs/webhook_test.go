@@ -1,0 +1,203 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// receiver keeps what a webhook was sent and answers with status.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int
+	got    []delivery
+}
+
+type delivery struct {
+	header http.Header
+	body   []byte
+}
+
+func newReceiver(t *testing.T, status int) *receiver {
+	t.Helper()
+	r := &receiver{status: status}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.got = append(r.got, delivery{request.Header, body})
+		w.WriteHeader(r.status)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+func (r *receiver) deliveries() []delivery {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]delivery(nil), r.got...)
+}
+
+func testAlert() Alert {
+	return Alert{
+		ID: uuid.New(), Type: "purchase.manual_review",
+		CreatedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Data: json.RawMessage(`{"reserved":"250.00"}`),
+	}
+}
+
+func TestWebhookSignature(t *testing.T) {
+	t.Parallel()
+	key := []byte("0123456789abcdefghijklmnopqrstuv")
+	for name, secret := range map[string]string{
+		"Prefixed": "whsec_" + base64.StdEncoding.EncodeToString(key),
+		"Raw":      string(key),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := newReceiver(t, http.StatusNoContent)
+			webhook, err := NewWebhook(to.URL, secret)
+			must(t, err)
+			alert := testAlert()
+			must(t, webhook.Send(t.Context(), alert))
+
+			got := to.deliveries()[0]
+			checkSignature(t, got, key, alert)
+			library, err := standardwebhooks.NewWebhookRaw(key)
+			must(t, err)
+			must(t, library.Verify(got.body, got.header))
+		})
+	}
+}
+
+// checkSignature computes the signature from the specification's own words.
+func checkSignature(t *testing.T, got delivery, key []byte, alert Alert) {
+	t.Helper()
+	wantBody := `{"type":"purchase.manual_review","timestamp":"2026-03-04T05:06:07Z","data":{"reserved":"250.00"}}`
+	if string(got.body) != wantBody {
+		t.Errorf("body is %s, want %s", got.body, wantBody)
+	}
+	if id := got.header.Get("webhook-id"); id != alert.ID.String() {
+		t.Errorf("webhook-id is %q, want %s", id, alert.ID)
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(alert.ID.String() + "." + got.header.Get("webhook-timestamp") + "." + wantBody))
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	if signature := got.header.Get("webhook-signature"); signature != want {
+		t.Errorf("webhook-signature is %q, want %q", signature, want)
+	}
+	if kind := got.header.Get("Content-Type"); kind != "application/json" {
+		t.Errorf("Content-Type is %q", kind)
+	}
+}
+
+func TestWebhookWithoutSecretIsUnsigned(t *testing.T) {
+	t.Parallel()
+	to := newReceiver(t, http.StatusOK)
+	webhook, err := NewWebhook(to.URL, "")
+	must(t, err)
+	must(t, webhook.Send(t.Context(), testAlert()))
+	if signature := to.deliveries()[0].header.Get("webhook-signature"); signature != "" {
+		t.Errorf("signed with no secret: %q", signature)
+	}
+}
+
+func TestWebhookSettings(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ url, secret string }{
+		"NoHost":       {"http:///path", "whsec_c2VjcmV0"},
+		"NoScheme":     {"example.com/hook", "whsec_c2VjcmV0"},
+		"OtherScheme":  {"ftp://example.com/hook", "whsec_c2VjcmV0"},
+		"NotBase64":    {"https://user:hunter2@example.com", "whsec_hunter2!"},
+		"EmptySecret":  {"https://example.com/hook", "whsec_"},
+		"ControlBytes": {"http://user:hunter2@exa\x01mple.com", "whsec_c2VjcmV0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := NewWebhook(test.url, test.secret)
+			if err == nil {
+				t.Fatal("taken")
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestWebhookFailures(t *testing.T) {
+	t.Parallel()
+	elsewhere := newReceiver(t, http.StatusOK)
+	for name, handler := range map[string]http.HandlerFunc{
+		"ServerError": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"ClientError": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) },
+		"Redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
+		"Closed": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"Silent": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(handler)
+			defer server.Close()
+			webhook, err := NewWebhook(strings.Replace(server.URL, "http://", "http://user:hunter2@", 1)+"/token", "raw")
+			must(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			err = webhook.Send(ctx, testAlert())
+			if err == nil {
+				t.Fatal("taken as delivered")
+			}
+			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "/token") {
+				t.Errorf("error tells the URL: %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if n := len(elsewhere.deliveries()); n != 0 {
+			t.Errorf("a redirect was followed %d times", n)
+		}
+	})
+}
+
+// An answer without an end does not hold the delivery up: its status has been read.
+func TestWebhookEndlessAnswer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for {
+			if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	webhook, err := NewWebhook(server.URL, "raw")
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	must(t, webhook.Send(ctx, testAlert()))
+}
