@@ -17,6 +17,7 @@ type Broker interface {
 
 	// Encode returns the bytes of the place request. They are stored with the
 	// purchase and sent unchanged in every replay, so equal input must give equal bytes.
+	// An order that the broker can never take gives an [*UnsupportedError].
 	Encode(key string, order Order) ([]byte, error)
 
 	// Place sends request once: nothing below it may send it a second time.

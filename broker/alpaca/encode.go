@@ -1,7 +1,6 @@
 package alpaca
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -34,7 +33,7 @@ func (c *Client) Encode(key string, order broker.Order) ([]byte, error) {
 		return nil, fmt.Errorf("encode order: the broker key must have 1 to %d characters", maxKey)
 	}
 	if order.Currency != "USD" {
-		return nil, errors.New("encode order: alpaca trades in USD only")
+		return nil, &broker.UnsupportedError{Field: "currency", Message: "must be USD: the broker trades in nothing else"}
 	}
 	body, err := json.Marshal(c.placeBody(key, order), json.Deterministic(true))
 	if err != nil {

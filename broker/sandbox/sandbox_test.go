@@ -260,7 +260,7 @@ func TestLedgerSurvivesDeath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := file.WriteString(`{"key":"torn","req`); err != nil || file.Close() != nil {
+	if _, err := file.WriteString(`{"key":"` + strings.Repeat("torn", 1000)); err != nil || file.Close() != nil {
 		t.Fatal(err)
 	}
 
