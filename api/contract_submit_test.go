@@ -44,6 +44,7 @@ func TestSubmitBrokerConfirms(t *testing.T) {
 
 func TestSubmitBrokerRefuses(t *testing.T) {
 	t.Parallel()
+	w := setup(t)
 	for _, c := range []struct {
 		name, symbol string
 		act          *sandbox.Act
@@ -62,8 +63,6 @@ func TestSubmitBrokerRefuses(t *testing.T) {
 		{"With499", "AAPL", refusal(499, ``), 499, "broker_4xx"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
 			if c.act != nil {
 				if err := w.sandbox.Script(*c.act); err != nil {
 					t.Fatal(err)
@@ -91,6 +90,7 @@ func refusal(status int, body string) *sandbox.Act {
 
 func TestSubmitUncertain(t *testing.T) {
 	t.Parallel()
+	w := setup(t)
 	for _, c := range []struct{ name, symbol, reason string }{
 		{"Timeout", "TIMEOUT-BOOKED", "timeout"},
 		{"ClosedConnection", "DROP-LOST", "connection_closed"},
@@ -102,8 +102,6 @@ func TestSubmitUncertain(t *testing.T) {
 		{"Processing", "PROCESSING", "processing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := setup(t)
 			key := uuid.NewString()
 			a := w.buyAs(key, order(fields{"symbol": c.symbol})).wantPurchase(202, "pending_reconciliation").wantRetryAfter().
 				wantText("status", "UNKNOWN").wantText("reason", c.reason).wantText("reserved", "250.00").
