@@ -23,6 +23,12 @@ func call(t *testing.T, g *broker.Gate, answered bool) *broker.ClosedError {
 	return nil
 }
 
+// let makes one call that must get through.
+func let(t *testing.T, g *broker.Gate, answered bool) {
+	t.Helper()
+	enter(t, g).Done(answered)
+}
+
 func refusal(t *testing.T, err error) *broker.ClosedError {
 	t.Helper()
 	var closed *broker.ClosedError
@@ -49,7 +55,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 			t.Fatal("breaker opened before three failures in a row")
 		}
 	}
-	call(t, g, false)
+	let(t, g, false)
 	if g.State() != broker.Open {
 		t.Fatalf("state after three failures in a row: %s", g.State())
 	}
@@ -69,7 +75,7 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := broker.NewGate(broker.GateConfig{Failures: 1, Open: 10 * time.Second})
-		call(t, g, false)
+		let(t, g, false)
 		time.Sleep(9 * time.Second)
 		if closed := call(t, g, true); closed == nil || closed.RetryAfter != time.Second {
 			t.Fatalf("refusal a second before the interval ends: %+v", closed)
@@ -84,7 +90,7 @@ func TestBreakerLetsOneProbeThrough(t *testing.T) {
 			t.Fatalf("after a failed probe: %+v, want a whole interval more", closed)
 		}
 		time.Sleep(10*time.Second + 1)
-		call(t, g, true)
+		let(t, g, true)
 		if g.State() != broker.Closed || call(t, g, true) != nil {
 			t.Fatalf("state after an answered probe: %s", g.State())
 		}
@@ -95,12 +101,12 @@ func TestCancelledCallCountsForNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := broker.NewGate(broker.GateConfig{Failures: 2, Open: time.Second})
-		call(t, g, false)
+		let(t, g, false)
 		enter(t, g).Cancel() // neither breaks the row of failures nor adds to it
 		if g.State() != broker.Closed {
 			t.Fatal("a cancelled call counted as a failure")
 		}
-		call(t, g, false)
+		let(t, g, false)
 		if g.State() != broker.Open {
 			t.Fatal("a cancelled call counted as an answer")
 		}
@@ -175,9 +181,9 @@ func TestStateChangesAreToldInOrder(t *testing.T) {
 			g.State() // the gate may be used from here
 			told = append(told, string(from+">"+to))
 		}})
-		call(t, g, false)
+		let(t, g, false)
 		time.Sleep(time.Second + 1)
-		call(t, g, true)
+		let(t, g, true)
 		want := []string{"closed>open", "open>half_open", "half_open>closed"}
 		if !slices.Equal(told, want) {
 			t.Fatalf("told %v, want %v", told, want)

@@ -43,10 +43,12 @@ type bundle struct {
 	broker broker.Broker
 }
 
-// quick is the timeout where one is waited for, patient where none is.
+// quick is the timeout where one is waited for, slow where something has to arrive
+// first, patient where none is waited for.
 const (
 	quick   = 300 * time.Millisecond
-	patient = 10 * time.Second
+	slow    = 1500 * time.Millisecond
+	patient = 20 * time.Second
 )
 
 func (d Dialect) setup(t testing.TB, timeout time.Duration) bundle {

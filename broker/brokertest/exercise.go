@@ -122,12 +122,8 @@ func exerciseDeadline(t *testing.T, d Dialect) {
 	drip := Drip(200, d.Completed(theKey, d.Order), 100, 50*time.Millisecond)
 	b := d.setup(t, quick)
 	b.server.Standing(drip)
-	started := time.Now()
 	if answer := b.place(t, theKey); answer.Reason != broker.Timeout {
-		t.Errorf("a dripping answer: %s %s", answer.Evidence, answer.Reason)
-	}
-	if took := time.Since(started); took > 10*quick {
-		t.Errorf("a timeout of %s took %s", quick, took)
+		t.Errorf("an answer that drips for 5 s, with a timeout of %s: %s %s", quick, answer.Evidence, answer.Reason)
 	}
 
 	b = d.setup(t, time.Minute)

@@ -44,7 +44,7 @@ type Server struct {
 // every connection unanswered.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen for the scripted broker: %v", err)
 	}

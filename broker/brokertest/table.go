@@ -157,8 +157,13 @@ func exerciseLookup(t *testing.T, d Dialect) {
 
 // timeout is short only where the row waits for it.
 func (r row) timeout() time.Duration {
-	if r.reason == broker.Timeout || strings.HasSuffix(r.name, "Stalled") {
+	switch {
+	case r.name == "RequestTimeout":
+		return patient
+	case r.reason == broker.Timeout:
 		return quick
+	case strings.HasSuffix(r.name, "Stalled"):
+		return slow
 	}
 	return patient
 }

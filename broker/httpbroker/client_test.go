@@ -198,7 +198,7 @@ func TestPlace(t *testing.T) {
 		{"Compressed", brokertest.Answer(200, confirmed(""), "Content-Encoding: gzip"), unreadable},
 		{"Identity", brokertest.Answer(200, confirmed(""), "Content-Encoding: identity"), accepted},
 		{"Dripped", brokertest.Drip(200, confirmed(""), 10, time.Millisecond), accepted},
-		{"DrippedTooSlowly", brokertest.Drip(200, confirmed(""), 50, 100*time.Millisecond), timedOut},
+		{"DrippedTooSlowly", brokertest.Drip(200, confirmed(""), 50, 200*time.Millisecond), timedOut},
 
 		{"Continue", brokertest.Interim(brokertest.Answer(200, confirmed("")), 100), accepted},
 		{"EarlyHints", brokertest.Interim(brokertest.Answer(422, refusal), 103, 100, 103, 103, 103, 103, 103), rejected("market_closed")},
@@ -259,7 +259,7 @@ func TestPlace(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, 1500*time.Millisecond)
+			b := setup(t, waitFor(c.name, c.want))
 			b.server.Script(c.act)
 			answer := b.place(t)
 			if got(answer) != c.want {
@@ -273,6 +273,14 @@ func TestPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waitFor is a timeout that is short only where a case waits for it.
+func waitFor(name string, want want) time.Duration {
+	if want == timedOut || strings.Contains(name, "Stalled") || strings.Contains(name, "Silence") {
+		return 1500 * time.Millisecond
+	}
+	return 20 * time.Second
 }
 
 func chunked(body string) string {
@@ -310,7 +318,7 @@ func TestLookup(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, 500*time.Millisecond)
+			b := setup(t, waitFor(c.name, c.want))
 			b.server.Script(c.act)
 			if answer := b.client.Lookup(t.Context(), key); got(answer) != c.want {
 				t.Errorf("got %+v, want %+v", got(answer), c.want)
