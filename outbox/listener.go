@@ -44,8 +44,9 @@ type ListenerConfig struct {
 	URL string
 	// Pool sends the heartbeats.
 	Pool *pgxpool.Pool
-	// Wake is called for every notification. It must not block.
-	Wake func()
+	// Wake is called for every notification with the server process that sent it, and
+	// with 0 when listening begins. It must not block.
+	Wake func(backend uint32)
 	// Beat is how often a heartbeat is sent while all is quiet; zero means a second.
 	Beat time.Duration
 	Log  *slog.Logger
@@ -56,7 +57,7 @@ type ListenerConfig struct {
 type Listener struct {
 	url     string
 	queries *dbsql.Queries
-	wake    func()
+	wake    func(uint32)
 	beat    time.Duration
 	log     *slog.Logger
 	trouble trouble
@@ -168,13 +169,13 @@ func (h handler) HandleNotification(ctx context.Context, n *pgconn.Notification,
 	h.heard.Add(1)
 	h.trouble.note(ctx, nil)
 	if n.Payload != heartbeat {
-		h.wake()
+		h.wake(n.PID)
 	}
 	return nil
 }
 
 // HandleBacklog is called when listening begins: what was told before went unheard.
 func (h handler) HandleBacklog(context.Context, string, *pgx.Conn) error {
-	h.wake()
+	h.wake(0)
 	return nil
 }

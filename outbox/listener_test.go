@@ -44,7 +44,7 @@ func listen(t *testing.T, url string, pool *pgxpool.Pool) *listening {
 	t.Helper()
 	l := &listening{}
 	listener := outbox.NewListener(outbox.ListenerConfig{
-		URL: url, Pool: pool, Beat: beat, Wake: func() { l.woken.Add(1) }, Log: slog.New(slog.NewTextHandler(l, nil)),
+		URL: url, Pool: pool, Beat: beat, Wake: func(uint32) { l.woken.Add(1) }, Log: slog.New(slog.NewTextHandler(l, nil)),
 	})
 	start(t, listener.Run)
 	return l

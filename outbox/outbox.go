@@ -43,13 +43,21 @@ func New(c Config) *Outbox {
 		o.Hub = NewHub(HubConfig{Pool: c.Pool, Encode: c.Encode, Log: log})
 		relay.Feed = o.Hub.Feed
 		if c.ListenURL != "" {
-			o.listener = NewListener(ListenerConfig{URL: c.ListenURL, Pool: c.Pool, Wake: o.Hub.Poke, Log: log})
+			o.listener = NewListener(ListenerConfig{URL: c.ListenURL, Pool: c.Pool, Wake: o.told, Log: log})
 		} else {
 			log.Warn("no connection for LISTEN: events of other processes are found by polling alone")
 		}
 	}
 	o.Relay = NewRelay(relay)
 	return o
+}
+
+// told wakes the hub, unless this process's own relay feeds it what was told. The relay
+// may be one batch further by then; so may the hub.
+func (o *Outbox) told(backend uint32) {
+	if !o.Relay.Told(backend) {
+		o.Hub.Poke()
+	}
 }
 
 // Poke says that a transaction with an event has committed; call it after each. It never

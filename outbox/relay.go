@@ -33,8 +33,8 @@ type RelayConfig struct {
 	// Pool should be small and apart from the requests', so that no flood of them
 	// delays the events.
 	Pool *pgxpool.Pool
-	// Feed, if not nil, gets what this relay has just committed, in order, before any
-	// other process can have told of it. It must not block.
+	// Feed, if not nil, gets what this relay has just committed, in order, and nothing
+	// where it does not know what it has committed. It must not block.
 	Feed   func([]Event)
 	Poll   time.Duration
 	Linger time.Duration
@@ -45,7 +45,7 @@ type RelayConfig struct {
 // purchase relays it, and every poll finds what a dead process left behind. Batches
 // exclude each other through a lock in the database; nothing of a relay is lost with it.
 type Relay struct {
-	queries *dbsql.Queries
+	pool    *pgxpool.Pool
 	feed    func([]Event)
 	poll    time.Duration
 	linger  time.Duration
@@ -57,12 +57,14 @@ type Relay struct {
 	mark  atomic.Int64
 	whole atomic.Bool
 	lag   atomic.Int64
+	// backend is the server process that ran the last batch.
+	backend atomic.Uint32
 }
 
 // NewRelay returns a relay that [Relay.Run] sets to work.
 func NewRelay(c RelayConfig) *Relay {
 	r := &Relay{
-		queries: dbsql.New(c.Pool), feed: c.Feed, poll: c.Poll, linger: c.Linger, poke: newPoke(),
+		pool: c.Pool, feed: c.Feed, poll: c.Poll, linger: c.Linger, poke: newPoke(),
 		trouble: trouble{log: orDiscard(c.Log), what: "relaying events"},
 	}
 	if r.poll <= 0 {
@@ -119,19 +121,38 @@ func (r *Relay) move(ctx context.Context) (int, error) {
 	if whole {
 		mark = 0
 	}
-	rows, err := r.queries.MoveOutbox(ctx, mark, batchMax)
+	rows, err := r.batch(ctx, mark)
 	if err != nil || (whole && len(rows) == batchMax) {
 		r.whole.Store(true)
+	}
+	if r.feed != nil && (len(rows) > 0 || err != nil) {
+		r.feed(events(rows))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("move outbox: %w", err)
 	}
 	r.lag.Store(int64(slowest(rows)))
-	if len(rows) > 0 && r.feed != nil {
-		r.feed(events(rows))
-	}
 	return len(rows), nil
 }
+
+// batch is one statement; its rows are committed where it returns no error.
+func (r *Relay) batch(ctx context.Context, mark int64) ([]dbsql.PurchaseEvent, error) {
+	conn, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	r.backend.Store(conn.Conn().PgConn().PID())
+	rows, err := dbsql.New(conn).MoveOutbox(ctx, mark, batchMax)
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// Told tells whether a notification of a server process is of this relay's own last
+// batch: what it tells of has been fed already, or is about to be.
+func (r *Relay) Told(backend uint32) bool { return backend == r.backend.Load() }
 
 func slowest(rows []dbsql.PurchaseEvent) time.Duration {
 	var lag time.Duration

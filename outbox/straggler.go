@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"time"
+
+	"holdfast/sql/dbsql"
 )
 
 // markLag is how old the mark is kept. A transaction that commits sooner after taking
@@ -36,7 +38,8 @@ func (r *Relay) advance(ctx context.Context, samples []sample) []sample {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	now := time.Now()
-	id, err := r.queries.OutboxSequence(ctx)
+	queries := dbsql.New(r.pool)
+	id, err := queries.OutboxSequence(ctx)
 	if err != nil || id < r.mark.Load() {
 		r.mark.Store(0)
 		return nil
@@ -50,7 +53,7 @@ func (r *Relay) advance(ctx context.Context, samples []sample) []sample {
 		return samples
 	}
 	mark := samples[due-1].id
-	left, err := r.queries.OutboxStragglers(ctx, mark)
+	left, err := queries.OutboxStragglers(ctx, mark)
 	switch {
 	case err != nil:
 		r.mark.Store(0)
