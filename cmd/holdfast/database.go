@@ -70,7 +70,8 @@ func openDatabase(ctx context.Context, c config) (*pgxpool.Pool, func(), error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	pool, err := openPool(ctx, url, poolParams{Name: "command", Size: 2})
+	// As if pooled: few statements, and it may be.
+	pool, err := openPool(ctx, url, poolParams{Name: "command", Size: 2, Pooled: true})
 	if err != nil {
 		leave()
 		return nil, nil, err
@@ -98,7 +99,7 @@ func fit(ctx context.Context, c config, url string, pool *pgxpool.Pool) error {
 // use. A private one that runs already is shared, else it runs for this use.
 func databaseFor(ctx context.Context, c config) (url string, leave func(), err error) {
 	if c.DatabaseURL != "" {
-		return c.DatabaseURL, func() {}, nil
+		return c.ListenURL, func() {}, nil // the direct way where there is one
 	}
 	server, err := localpg.Attach(ctx, localpg.Config{DataDir: c.DataDir})
 	if err != nil {

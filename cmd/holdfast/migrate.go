@@ -18,11 +18,15 @@ func (*migrateCommand) Run(a *app) error {
 		return err
 	}
 	defer leave()
-	if c.DatabaseURL != "" {
-		url = c.ListenURL // a migration holds a session lock, which a pooler would lose
-	}
 	if err := awaitDatabase(a.ctx, url, newLogger(a.errOut, c.Log, a.interactive)); err != nil {
 		return err
+	}
+	pooled, err := behindPooler(a.ctx, url)
+	if err != nil {
+		return err
+	}
+	if pooled { // its lock would stay behind in a session of the pooler's
+		return &usageError{"a migration needs a direct connection: set HOLDFAST_LISTEN_DATABASE_URL"}
 	}
 	if err := sql.Migrate(a.ctx, url); err != nil {
 		return err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/internal/localpg"
@@ -36,26 +34,13 @@ func (n *node) reachDatabase(ctx context.Context) error {
 		n.pooled = true
 		return awaitDatabase(ctx, n.url, n.log)
 	}
-	pool, err := openPool(ctx, n.url, poolParams{Name: "start", Size: 1, Limits: requestLimits})
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	if err := pool.Ping(ctx); refusesSessions(err) {
+	pooled, err := behindPooler(ctx, n.url)
+	if pooled {
 		n.pooled = true
 		n.log.Warn("the database is behind a pooler that keeps no sessions: without statement timeouts, and events are found by polling",
 			"try", "HOLDFAST_LISTEN_DATABASE_URL")
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("connect to the database: %w", err)
 	}
-	return nil
-}
-
-// refusesSessions recognises PgBouncer by its answer to a session's own settings.
-func refusesSessions(err error) bool {
-	var said *pgconn.PgError
-	return errors.As(err, &said) && strings.Contains(said.Message, "unsupported startup parameter")
+	return err
 }
 
 // migrate brings the database to this version, or refuses another one.

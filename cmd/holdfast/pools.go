@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -85,23 +87,45 @@ func openPool(ctx context.Context, url string, p poolParams) (*pgxpool.Pool, err
 }
 
 func setSession(config *pgx.ConnConfig, url string, p poolParams) {
+	if _, set := config.RuntimeParams["application_name"]; !set {
+		config.RuntimeParams["application_name"] = "holdfast " + p.Name
+	}
 	if p.Pooled {
 		if !strings.Contains(url, "default_query_exec_mode") {
 			config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
 		return
 	}
-	for name, value := range map[string]string{
-		"application_name":                    "holdfast " + p.Name,
-		"statement_timeout":                   milliseconds(p.Limits.statement),
-		"lock_timeout":                        milliseconds(p.Limits.lock),
-		"idle_in_transaction_session_timeout": milliseconds(p.Limits.idle),
+	for name, limit := range map[string]time.Duration{
+		"statement_timeout":                   p.Limits.statement,
+		"lock_timeout":                        p.Limits.lock,
+		"idle_in_transaction_session_timeout": p.Limits.idle,
 	} {
-		if _, set := config.RuntimeParams[name]; !set {
-			config.RuntimeParams[name] = value
+		if _, set := config.RuntimeParams[name]; !set && limit > 0 {
+			config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
 		}
 	}
 }
 
-// milliseconds is Postgres's own unit; 0 is no limit.
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+// behindPooler tells whether url leads to a pooler that keeps no sessions.
+func behindPooler(ctx context.Context, url string) (bool, error) {
+	pool, err := openPool(ctx, url, poolParams{Name: "start", Size: 1, Limits: requestLimits})
+	if err != nil {
+		return false, err
+	}
+	defer pool.Close()
+	err = pool.Ping(ctx)
+	if refusesSessions(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("connect to the database: %w", err)
+	}
+	return false, nil
+}
+
+// refusesSessions recognises PgBouncer by its answer to a session's own settings.
+func refusesSessions(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && strings.Contains(said.Message, "unsupported startup parameter")
+}
