@@ -145,20 +145,22 @@ type Echo struct {
 	Notional   decimal.NullDecimal
 }
 
-// Contradicts tells whether e names another symbol, quantity, price or notional
-// than order, by value.
+// Contradicts tells whether e names another symbol, quantity, price or notional than
+// order, by value. What the order left to the broker (the quantity that a notional
+// buys, say) the broker may name as it likes, but an order by quantity that comes back
+// as one by notional is another order.
 func (e Echo) Contradicts(order Order) bool {
 	if e.Symbol != nil && *e.Symbol != order.Symbol {
 		return true
 	}
+	if order.Notional.Valid {
+		return differs(e.Notional, order.Notional)
+	}
 	return differs(e.Quantity, order.Quantity) ||
 		differs(e.LimitPrice, order.LimitPrice) ||
-		differs(e.Notional, order.Notional)
+		(e.Notional.Valid && !e.Quantity.Valid)
 }
 
 func differs(echoed, ordered decimal.NullDecimal) bool {
-	if !echoed.Valid {
-		return false
-	}
-	return !ordered.Valid || !echoed.Decimal.Equal(ordered.Decimal)
+	return echoed.Valid && !echoed.Decimal.Equal(ordered.Decimal)
 }

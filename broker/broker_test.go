@@ -31,7 +31,8 @@ func TestEchoContradictsByValue(t *testing.T) {
 		{"NotionalOfShares", shares, broker.Echo{Notional: amount("250")}, true},
 		{"SameNotional", notional, broker.Echo{Notional: amount("500.00")}, false},
 		{"OtherNotional", notional, broker.Echo{Notional: amount("501")}, true},
-		{"SharesOfNotional", notional, broker.Echo{Quantity: amount("10")}, true},
+		{"SharesOfNotional", notional, broker.Echo{Quantity: amount("10"), Notional: amount("500")}, false},
+		{"WorthOfShares", shares, broker.Echo{Quantity: amount("10"), Notional: amount("250")}, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

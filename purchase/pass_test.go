@@ -221,9 +221,9 @@ func TestMismatchingEvidenceLeadsToReview(t *testing.T) {
 				for name, value := range b.broker.orders[key] {
 					body[name] = value
 				}
-				body[field] = map[string]string{"symbol": "MSFT"}[field]
-				if field != "symbol" {
-					body[field] = "11.5"
+				body[field] = map[string]string{"symbol": "MSFT", "quantity": "11", "limit_price": "25.01", "notional": "250"}[field]
+				if field == "notional" {
+					delete(body, "quantity")
 				}
 				return reply{status: 200, body: body}
 			})
@@ -232,6 +232,21 @@ func TestMismatchingEvidenceLeadsToReview(t *testing.T) {
 			b.audit()
 		})
 	}
+}
+
+func TestEchoOfMoreThanWasOrderedIsNoMismatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.lost(true)
+	b.broker.script(nil, func(key string) reply {
+		body := map[string]any{"notional": "250.00", "limit_price": "25"}
+		for name, value := range b.broker.orders[key] {
+			body[name] = value
+		}
+		return reply{status: 200, body: body}
+	})
+	b.pass(p.ID)
+	b.wantEnd(b.get(p.ID), purchase.Completed, "", purchase.ByLookup)
 }
 
 func TestRetryAfterIsTheLeastWait(t *testing.T) {

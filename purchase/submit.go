@@ -116,6 +116,10 @@ func (s *Service) sealed(sub Submission, order broker.Order, hold string) (draft
 	}
 	key := brokerKey(id)
 	body, err := s.broker.Encode(key, order)
+	var unsupported *broker.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return draft{}, &FieldError{Field: unsupported.Field, Message: unsupported.Message}
+	}
 	if err != nil {
 		return draft{}, fmt.Errorf("encode order: %w", err)
 	}

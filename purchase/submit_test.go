@@ -227,7 +227,7 @@ func TestClientThatHangsUpChangesNothing(t *testing.T) {
 func TestOrderIDOfAnotherPurchaseIsMismatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	long := strings.Repeat("9", 1900)
+	long := strings.Repeat("9", 5000)
 	b.broker.script(func(order map[string]any) reply {
 		body := booked(order, 1)
 		body["order_id"] = long

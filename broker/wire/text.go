@@ -10,9 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxID bounds an order id: it must fit a database index. Ids of real brokers have
+// maxID bounds an order id by what is kept of an answer. Ids of real brokers have
 // some dozens of characters.
-const maxID = 2000
+const maxID = 64 << 10
 
 var errID = errors.New("id is no string or whole number of sensible length")
 
