@@ -38,6 +38,8 @@ type config struct {
 	JWT             jwtConfig
 	ShutdownTimeout time.Duration
 	Log             logConfig
+	// Traces: the OTEL_ variables turn them on.
+	Traces bool
 }
 
 // trial tells whether nothing was set that decides where purchases and data go: then
@@ -88,6 +90,7 @@ func loadConfig(find lookup) (config, error) {
 		JWT:             readJWT(r),
 		ShutdownTimeout: r.duration("HOLDFAST_SHUTDOWN_TIMEOUT", time.Millisecond),
 		Log:             readLog(r),
+		Traces:          wantsTraces(find),
 	}
 	readDatabase(r, &c)
 	c.Policy = readPolicy(r, c.Broker)

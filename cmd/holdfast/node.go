@@ -48,6 +48,8 @@ type node struct {
 	// pools of their own.
 	requested, worked *purchase.Service
 
+	// traces is nil where they are off.
+	traces *tracing
 	// trial holds the demo account's keys, where there is one.
 	trial trialKeys
 
@@ -85,6 +87,7 @@ func (n *node) onStop(part string, do func(context.Context) error) {
 // calls under way, workers end their passes, events leave, the database goes last.
 func (n *node) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
+		n.startTraces,
 		n.listen,
 		n.startPostgres,
 		n.reachDatabase,

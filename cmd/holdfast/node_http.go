@@ -38,7 +38,7 @@ func (n *node) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := api.NewServer(handler, n.log)
+	server := api.NewServer(n.traces.handle(handler), n.log)
 	n.onStop("http", func(ctx context.Context) error { return n.drain(ctx, server) })
 	n.onStop("streams", func(context.Context) error {
 		close(n.ending)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"holdfast/internal/bench"
+)
+
+// A quick bench measures every figure, and each beside its yardsticks. What it measures
+// means nothing, so nothing is asked of the numbers but to be there.
+func TestBenchMeasuresEverything(t *testing.T) {
+	t.Parallel()
+	var report bench.Report
+	if err := json.Unmarshal([]byte(must(t, nil, "bench", "--quick", "--json")), &report); err != nil {
+		t.Fatal(err)
+	}
+	measured := map[string]bench.Figure{}
+	for _, f := range report.Figures {
+		measured[f.Name] = f
+	}
+	for _, name := range bench.Names() {
+		figure, ok := measured[name]
+		if !ok || len(figure.Cases) == 0 {
+			t.Errorf("figure %s is missing", name)
+		}
+		for _, c := range figure.Cases {
+			checkCase(t, name, c)
+		}
+	}
+}
+
+func checkCase(t *testing.T, figure string, c bench.Case) {
+	t.Helper()
+	yardsticks := 1
+	if figure == "crash" { // the contract names none
+		yardsticks = 0
+	}
+	if len(c.Subjects) < 1+yardsticks {
+		t.Errorf("%s, %s: %d subjects", figure, c.Name, len(c.Subjects))
+	}
+	for _, column := range c.Columns {
+		if _, ok := c.Subjects[0].Median[column]; !ok {
+			t.Errorf("%s, %s: holdfast has no %s", figure, c.Name, column)
+		}
+	}
+}
+
+func TestBenchUsage(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"TooFewRounds":  {"--rounds", "2"},
+		"UnknownFigure": {"--figure", "speed"},
+		"NegativeCount": {"--history=-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if r := command(t, nil, append([]string{"bench"}, args...)...); r.code != exitUsage || r.err == "" {
+				t.Errorf("exit %d, %q", r.code, r.err)
+			}
+		})
+	}
+}
