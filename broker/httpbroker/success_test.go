@@ -42,7 +42,7 @@ var successes = []struct {
 	{"ObjectForOrder", strings.Replace(confirmed(""), `"ord-1"`, "{}", 1), unreadable},
 	{"FractionForOrder", strings.Replace(confirmed(""), `"ord-1"`, "1.5", 1), unreadable},
 	{"NulInOrder", strings.Replace(confirmed(""), "ord-1", `ord\u0000`, 1), unreadable},
-	{"EndlessOrder", strings.Replace(confirmed(""), "ord-1", strings.Repeat("7", 2001), 1), unreadable},
+	{"EndlessOrder", strings.Replace(confirmed(""), "ord-1", strings.Repeat("7", 64<<10+1), 1), unreadable},
 	{"NumberOrder", strings.Replace(confirmed(""), `"ord-1"`, "8389765929445198309", 1), want{evidence: broker.Accepted, order: "8389765929445198309"}},
 	{"LongNumberOrder", strings.Replace(confirmed(""), `"ord-1"`, strings.Repeat("9", 300), 1), want{evidence: broker.Accepted, order: strings.Repeat("9", 300)}},
 	{"NegativeCost", confirmed(`,"cost":"-1"`), unreadable},
