@@ -24,7 +24,7 @@ type Config struct {
 	Concurrency int
 	// PassTimeout ends a pass, the wait for its turn included. It must stay below
 	// RescueAfter, so that a pass which may be run again no longer runs; zero takes
-	// nine tenths of that.
+	// nineteen twentieths of that.
 	PassTimeout time.Duration
 	// RescueAfter is how long after its start a job whose process died runs again.
 	RescueAfter time.Duration
@@ -76,7 +76,7 @@ type Workers struct {
 // NewWorkers checks cfg and returns workers that have not started.
 func NewWorkers(cfg Config) (*Workers, error) {
 	if cfg.PassTimeout == 0 {
-		cfg.PassTimeout = cfg.RescueAfter / 10 * 9
+		cfg.PassTimeout = cfg.RescueAfter / 20 * 19
 	}
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = defaultStopTimeout
