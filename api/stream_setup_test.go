@@ -145,12 +145,13 @@ func (s *streaming) exec(t testing.TB, sql string, args ...any) {
 
 func soon(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(streamPatience)
+	deadline := time.After(streamPatience)
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatalf("never happened: %s", what)
+		case <-time.After(2 * time.Millisecond):
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

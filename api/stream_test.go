@@ -207,7 +207,7 @@ func TestResumeWithNothingLost(t *testing.T) {
 	}
 	for range total / 20 {
 		s.happen(t, "acct", 20)
-		time.Sleep(3 * time.Millisecond) // a load, not a wait
+		<-time.After(3 * time.Millisecond) // a load, not a wait
 	}
 	wg.Wait()
 }

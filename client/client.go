@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +20,10 @@ const (
 	// defaultTimeout bounds one call whose context has no deadline. It is above the
 	// longest wait that [Client.Wait] asks the server for.
 	defaultTimeout = 60 * time.Second
+	dialTimeout    = 10 * time.Second
+	// idleTimeout is below the server's, so that no request meets a closing connection.
+	idleTimeout = 60 * time.Second
+	maxIdle     = 16
 )
 
 // Config of a [Client].
@@ -48,9 +53,23 @@ func New(c Config) (*Client, error) {
 		return nil, errors.New("holdfast API key is missing")
 	}
 	if c.HTTP == nil {
-		c.HTTP = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		c.HTTP = &http.Client{Transport: newTransport()}
 	}
 	return &Client{base: strings.TrimRight(c.URL, "/"), key: c.Key, http: c.HTTP}, nil
+}
+
+// newTransport bounds what a stream's client has no timeout for: the way to the answer's
+// first byte.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext,
+		TLSHandshakeTimeout:   dialTimeout,
+		ResponseHeaderTimeout: defaultTimeout,
+		IdleConnTimeout:       idleTimeout,
+		MaxIdleConnsPerHost:   maxIdle,
+		ForceAttemptHTTP2:     true,
+	}
 }
 
 // call is one request.

@@ -106,6 +106,7 @@ func TestProblems(t *testing.T) {
 	}
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := c.Buy(t.Context(), test.order); slug(err) != test.want {
 				t.Errorf("got %v, want %s", err, test.want)
 			}

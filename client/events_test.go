@@ -46,13 +46,22 @@ func checkIDs(t *testing.T, ids []string, first, n int) {
 	}
 }
 
-func (h *holdfast) subscribed(t *testing.T, n int) {
+// eventually polls until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); h.box.Subscribers() != n; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d subscribers, want %d", h.box.Subscribers(), n)
+	deadline := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("never happened: %s", what)
+		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+func (h *holdfast) subscribed(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, "so many are subscribed", func() bool { return h.box.Subscribers() == n })
 }
 
 // Connections are cut again and again; each event comes once all the same.
@@ -80,9 +89,7 @@ func TestEventsFromNowBreakingEarly(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	h.happen(t, 5)
-	for h.box.Hub.Position() < 5 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the events are delivered", func() bool { return h.box.Hub.Position() == 5 })
 	c, _ := h.client(t, "client", "acct-1")
 	done := follow(t, c, client.EventsParams{}, 2)
 	h.subscribed(t, 1)

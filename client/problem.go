@@ -13,6 +13,8 @@ import (
 
 // Problem is an error that Holdfast itself answers with (RFC 9457). A broker's refusal is
 // none: it is a purchase with the outcome "rejected".
+//
+//nolint:errname // RFC 9457's own word; a caller reads it as a document too.
 type Problem struct {
 	Type   string       `json:"type"`
 	Title  string       `json:"title"`

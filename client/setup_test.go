@@ -95,6 +95,7 @@ func (c *conns) cut() {
 }
 
 func run(t *testing.T, loop func(context.Context) error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- loop(ctx) }()

@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func (r *reader) keep(messages []*outbox.Message, err error) {
 	defer r.mu.Unlock()
 	r.err = err
 	for _, m := range messages {
-		if string(m.Wire) != fmt.Sprint(m.ID) {
+		if string(m.Wire) != strconv.FormatInt(m.ID, 10) {
 			r.err = fmt.Errorf("event %d carries the bytes %q", m.ID, m.Wire)
 		}
 		r.ids = append(r.ids, m.ID)

@@ -56,7 +56,7 @@ func (l *listening) hears(t *testing.T, pool *pgxpool.Pool) {
 	eventually(t, "a notification arrives", func() bool {
 		before := l.woken.Load()
 		exec(t, pool, "SELECT pg_notify('holdfast_events', '')")
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		return l.woken.Load() > before
 	})
 }

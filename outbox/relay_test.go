@@ -35,12 +35,13 @@ func start(t *testing.T, run func(context.Context) error) {
 // eventually polls until ok.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.After(patience)
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatalf("never happened: %s", what)
+		case <-time.After(2 * time.Millisecond):
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 
@@ -110,6 +111,7 @@ func writers(t testing.TB, pool *pgxpool.Pool, n, purchases int, committed func(
 }
 
 func write(t testing.TB, pool *pgxpool.Pool, committed func()) (changes int) {
+	t.Helper()
 	id, last := uuid.New(), 2+rand.IntN(3)
 	for version := 2; version <= last; {
 		tx, err := pool.Begin(t.Context())
@@ -120,7 +122,7 @@ func write(t testing.TB, pool *pgxpool.Pool, committed func()) (changes int) {
 		if err := change(t.Context(), tx, id, "acct", version); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Duration(rand.IntN(15)) * time.Millisecond) // what the test is about
+		<-time.After(time.Duration(rand.IntN(15)) * time.Millisecond) // so that ids commit out of order
 		if rand.IntN(10) == 0 {
 			_ = tx.Rollback(t.Context())
 			continue
@@ -189,6 +191,7 @@ func poolNamed(t *testing.T, like *pgxpool.Pool, name string) *pgxpool.Pool {
 
 // killBackends terminates, every few milliseconds, whatever backend has the name.
 func killBackends(ctx context.Context, t *testing.T, pool *pgxpool.Pool, name string) int {
+	t.Helper()
 	ticker := time.NewTicker(8 * time.Millisecond)
 	defer ticker.Stop()
 	n := 0
@@ -257,7 +260,7 @@ func TestRelayFindsStragglers(t *testing.T) {
 	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); { // the mark moves past it
 		commit(t, pool, uuid.New(), "acct", 2)
 		relay.Poke()
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 	n := len(logged(t, pool))
 	begun := time.Now()

@@ -39,7 +39,7 @@ func (t *trouble) note(ctx context.Context, err error) {
 	}
 	if now.Sub(t.said) >= repeatAfter {
 		t.said = now
-		t.log.WarnContext(ctx, t.what+" fails; trying again", "error", err, "since", t.since)
+		t.log.WarnContext(ctx, "events: work fails; trying again", "work", t.what, "error", err, "since", t.since)
 	}
 }
 
@@ -47,7 +47,7 @@ func (t *trouble) over(ctx context.Context) {
 	if t.since.IsZero() {
 		return
 	}
-	t.log.InfoContext(ctx, t.what+" works again", "after", time.Since(t.since).Round(time.Millisecond))
+	t.log.InfoContext(ctx, "events: work goes on", "work", t.what, "after", time.Since(t.since).Round(time.Millisecond))
 	t.since, t.said = time.Time{}, time.Time{}
 }
 
