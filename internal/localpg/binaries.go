@@ -133,7 +133,6 @@ func majorOf(ctx context.Context, as identity, dir string) (int, error) {
 	if !as.reaches(dir) {
 		return 0, fmt.Errorf("%s is closed to user %d", dir, as.uid)
 	}
-	//nolint:gosec // The folder comes from the list above, not from a request.
 	out, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
 		return 0, fmt.Errorf("ask for the version: %w", err)

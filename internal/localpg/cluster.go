@@ -149,7 +149,7 @@ func (s *Server) initialise(ctx context.Context, bin binaries) error {
 	if err := os.RemoveAll(s.place.unborn()); err != nil {
 		return fmt.Errorf("make cluster: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, bin.path("initdb"), //nolint:gosec // See majorOf.
+	cmd := exec.CommandContext(ctx, bin.path("initdb"),
 		"--username="+superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions")
 	done, err := s.dress(cmd, "data.init")
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) spawn(bin binaries, socket string) (int, error) {
 		return 0, err
 	}
 	defer out.Close()
-	cmd := exec.Command(bin.path("postgres"), s.settings(socket)...) //nolint:gosec,noctx // It outlives every context; see majorOf.
+	cmd := exec.Command(bin.path("postgres"), s.settings(socket)...) //nolint:noctx // It outlives every context.
 	done, err := s.dress(cmd, "data")
 	if err != nil {
 		return 0, err

@@ -45,7 +45,6 @@ func identityOf(info fs.FileInfo) (identity, error) {
 }
 
 func ourselves() identity {
-	//nolint:gosec // Ids of a unix process are never negative.
 	return identity{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 }
 

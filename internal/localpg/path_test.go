@@ -15,35 +15,43 @@ import (
 // root drops to may walk neither /root nor a temp folder that root made.
 func TestAnyFolderWorks(t *testing.T) {
 	t.Parallel()
-	open, err := os.MkdirTemp("", "hf")
+	open, err := os.MkdirTemp("", "hf") //nolint:usetesting // TempDir's parent is closed to others, and too long.
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(open)) })
-	check(t, os.Chmod(open, 0o755)) //nolint:gosec // The case is a folder that all may walk.
-	for name, dir := range map[string]string{
-		"ShortAndOpen":    filepath.Join(open, "a"),
-		"LongAndOpen":     filepath.Join(open, strings.Repeat("long", 40)),
-		"LikeAQuery":      filepath.Join(open, "a b+c&d%20"),
-		"LikeAList":       filepath.Join(open, "a,b"),
-		"ClosedToOthers":  filepath.Join(t.TempDir(), "a"),
-		"LongAndClosed":   filepath.Join(t.TempDir(), strings.Repeat("long", 40)),
-		"ThroughASymlink": link(t, filepath.Join(open, "real")),
+	check(t, os.Chmod(open, 0o755))
+	for name, test := range map[string]struct {
+		dir  string
+		made bool // a cluster is there already
+	}{
+		"ShortAndOpen":    {dir: filepath.Join(open, "a")},
+		"LongAndOpen":     {dir: filepath.Join(open, strings.Repeat("long", 40)), made: true},
+		"LikeAQuery":      {dir: filepath.Join(open, "a b+c&d%20"), made: true},
+		"LikeAList":       {dir: filepath.Join(open, "a,b"), made: true},
+		"ClosedToOthers":  {dir: filepath.Join(t.TempDir(), "a")},
+		"LongAndClosed":   {dir: filepath.Join(t.TempDir(), strings.Repeat("long", 40)), made: true},
+		"ThroughASymlink": {dir: link(t, filepath.Join(open, "real")), made: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			dir := test.dir
+			if test.made {
+				plant(t, dir)
+			}
 			server, err := localpg.Start(t.Context(), localpg.Config{DataDir: dir})
 			check(t, err)
 			write(t, server.URL())
 			notRoot(t, server.PID())
 			stop(t, server)
-			server = start(t, dir)
-			written(t, server.URL())
+			if !test.made {
+				written(t, start(t, dir).URL())
+			}
 		})
 	}
 }
 
 func link(t *testing.T, to string) string {
 	t.Helper()
-	check(t, os.Mkdir(to, 0o755)) //nolint:gosec // See TestAnyFolderWorks.
+	check(t, os.Mkdir(to, 0o755))
 	from := filepath.Join(t.TempDir(), "link")
 	check(t, os.Symlink(to, from))
 	return from

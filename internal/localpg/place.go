@@ -83,11 +83,11 @@ func newPlace(dir string) (place, error) {
 			return p, fmt.Errorf("make data dir %s: %w", dir, err)
 		}
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return p, fmt.Errorf("find data dir: %w", err)
 	}
-	return place{root: real}, nil
+	return place{root: resolved}, nil
 }
 
 // folderMode lets the user that root drops to pass through, and nobody read.

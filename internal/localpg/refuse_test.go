@@ -94,7 +94,7 @@ func TestFolderThatCannotBeMadeIsRefused(t *testing.T) {
 
 func TestCancelledStartLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
+	dir := emptyDir(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := localpg.Start(gone, localpg.Config{DataDir: dir})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -99,7 +98,7 @@ func prepare(cfg Config) (*Server, error) {
 	}
 	log := cfg.Log
 	if log == nil {
-		log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: cfg, log: log}
 	s.place, err = newPlace(dir)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +27,12 @@ func TestMain(m *testing.M) {
 	if dir, set := os.LookupEnv(ownerOf); set {
 		own(dir)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if seedDir != "" {
+			_ = os.RemoveAll(seedDir)
+		}
+		os.Exit(code)
+	}))
 }
 
 func own(dir string) {
@@ -63,8 +69,42 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	_ = cmd.Wait() // it says that it was killed
 }
 
-// dataDir is a folder whose server is stopped at the end, whoever left it running.
+var seedDir string
+
+// seed is a cluster that was made once: making one takes two seconds of a core.
+var seed = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "hfseed")
+	if err != nil {
+		return "", err
+	}
+	seedDir = dir
+	server, err := localpg.Attach(context.Background(), localpg.Config{DataDir: dir})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "postgres"), server.Stop(context.Background())
+})
+
+// dataDir is a folder with a cluster in it.
 func dataDir(t *testing.T) string {
+	t.Helper()
+	dir := emptyDir(t)
+	plant(t, dir)
+	return dir
+}
+
+func plant(t *testing.T, dir string) {
+	t.Helper()
+	from, err := seed()
+	check(t, err)
+	check(t, os.MkdirAll(dir, 0o711))
+	if out, err := exec.CommandContext(t.Context(), "cp", "-Rp", from, dir).CombinedOutput(); err != nil {
+		t.Fatalf("plant cluster: %v: %s", err, out)
+	}
+}
+
+// emptyDir is a folder whose server is stopped at the end, whoever left it running.
+func emptyDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data dir")
 	t.Cleanup(func() {

@@ -55,7 +55,7 @@ func TestAttachUsesTheRunningServer(t *testing.T) {
 
 func TestAttachStartsAndStopsWhereNobodyServes(t *testing.T) {
 	t.Parallel()
-	command := attach(t, dataDir(t))
+	command := attach(t, emptyDir(t))
 	write(t, command.URL())
 	if !command.Started() {
 		t.Error("did not start the server")
@@ -84,7 +84,7 @@ func TestTheLastUserStops(t *testing.T) {
 
 func TestManyAtOnceStartOne(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
+	dir := emptyDir(t)
 	servers := make([]*localpg.Server, 8)
 	var all sync.WaitGroup
 	for i := range servers {

@@ -104,7 +104,7 @@ func (c *cluster) url(name string) string {
 func (c *cluster) exec(ctx context.Context, statement string) error {
 	return c.with(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, statement)
-		return err //nolint:wrapcheck // The callers say what they did.
+		return err
 	})
 }
 

@@ -33,12 +33,12 @@ func keep(dir string) error {
 	if err != nil {
 		return fmt.Errorf("find the test binary: %w", err)
 	}
-	keeper := exec.Command(self) //nolint:gosec,noctx // It is this very program and outlives it.
+	keeper := exec.Command(self) //nolint:noctx // It outlives this program.
 	keeper.Dir = "/"
 	keeper.Env = append(os.Environ(), keeperFor+"="+dir)
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it
 	if err := keeper.Start(); err != nil {
 		return fmt.Errorf("start keeper: %w", err)
 	}
-	return keeper.Process.Release() //nolint:wrapcheck // Never fails for a living process.
+	return keeper.Process.Release()
 }

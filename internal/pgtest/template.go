@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,13 +51,13 @@ var template = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	print, err := fingerprint()
+	state, err := fingerprint()
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	name := "template_" + print
+	name := "template_" + state
 	return name, joined.with(ctx, func(conn *pgx.Conn) error { return joined.build(ctx, conn, name) })
 })
 
@@ -71,7 +70,7 @@ func (c *cluster) build(ctx context.Context, conn *pgx.Conn, name string) error 
 	var there bool
 	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
 	if err != nil || there {
-		return err //nolint:wrapcheck // Setup of a test: the caller names it.
+		return err
 	}
 	if err := c.migrate(ctx, conn, name); err != nil {
 		return fmt.Errorf("make template: %w", err)
@@ -83,17 +82,17 @@ func (c *cluster) build(ctx context.Context, conn *pgx.Conn, name string) error 
 func (c *cluster) migrate(ctx context.Context, conn *pgx.Conn, name string) error {
 	raw := newName()
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+raw); err != nil {
-		return err //nolint:wrapcheck // See build.
+		return err
 	}
 	if err := sql.Migrate(ctx, c.url(raw)); err != nil {
-		return err //nolint:wrapcheck // See build.
+		return err
 	}
 	// Nobody connects to a template, autovacuum included: a clone would wait for it.
 	_, err := conn.Exec(ctx, "ALTER DATABASE "+raw+" WITH ALLOW_CONNECTIONS false")
 	if err == nil {
 		_, err = conn.Exec(ctx, "ALTER DATABASE "+raw+" RENAME TO "+name)
 	}
-	return err //nolint:wrapcheck // See build.
+	return err
 }
 
 func dropTemplates(ctx context.Context, conn *pgx.Conn) error {
@@ -120,7 +119,7 @@ func (c *cluster) tidy() error {
 				_, err = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 			}
 		}
-		return err //nolint:wrapcheck // See build.
+		return err
 	})
 }
 
@@ -162,7 +161,7 @@ func fingerprint() (string, error) {
 			return "", fmt.Errorf("read migrations: %w", err)
 		}
 		fmt.Fprintf(sum, "%s %d\n", filepath.Base(file), len(text))
-		_, _ = io.WriteString(sum, string(text)) // a hash takes everything
+		sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6]), nil
 }

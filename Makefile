@@ -1,0 +1,56 @@
+# Everything a person or a machine does with this repository. `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+GO ?= go
+
+# The linter and the generator have a module of their own (tools/go.mod) and are
+# built once for each state of it.
+LINTER := bin/golangci-lint
+SQLC := bin/sqlc
+TOOLS := tools/go.mod tools/go.sum
+
+.PHONY: help run build test lint fmt generate verify bench postgres browser clean
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: postgres build ## start Holdfast with nothing set: private Postgres, sandbox broker, demo account
+	@exec bin/holdfast serve
+
+build: ## build bin/holdfast
+	$(GO) build -o bin/holdfast ./cmd/holdfast
+
+test: postgres ## run all tests with the race detector, against a real Postgres
+	$(GO) test -race -shuffle=on -timeout 10m ./...
+
+lint: $(LINTER) ## check style, likely mistakes and who imports whom
+	$(LINTER) run ./...
+
+fmt: $(LINTER) ## format the code as lint wants it
+	$(LINTER) fmt ./...
+
+generate: $(SQLC) ## write sql/dbsql anew from sql/queries
+	$(SQLC) generate -f sql/sqlc.yaml
+
+verify: $(SQLC) ## prove that generated code and the module file are current
+	$(SQLC) diff -f sql/sqlc.yaml
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+bench: postgres build ## measure beside yardsticks of the same run (minutes)
+	bin/holdfast bench
+
+postgres: ## make sure of a Postgres server to run (package manager, else npm)
+	@scripts/postgres.sh
+
+browser: ## make sure of a browser for the console's tests
+	@scripts/browser.sh
+
+clean: ## remove what was built here
+	rm -rf bin
+
+$(LINTER): $(TOOLS)
+	$(GO) build -C tools -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(SQLC): $(TOOLS)
+	$(GO) build -C tools -o ../$@ github.com/sqlc-dev/sqlc/cmd/sqlc
