@@ -36,6 +36,8 @@ type world struct {
 	client   string // the key of acct-1
 	other    string // the key of acct-2
 	operator string
+	// committed is told of each commit that wrote an event.
+	committed func()
 }
 
 // brokerTimeout is short: many cases wait it out.
@@ -45,7 +47,7 @@ const brokerTimeout = time.Second
 // the API is set up.
 func setup(t *testing.T, change ...func(*api.Params)) *world {
 	t.Helper()
-	w := &world{t: t, pool: pgtest.New(t)}
+	w := &world{t: t, pool: pgtest.New(t), committed: func() {}}
 	w.buildBroker()
 	w.params = w.buildParams()
 	for _, c := range change {
@@ -94,7 +96,7 @@ func (w *world) buildParams() api.Params {
 		Streams: http.NotFoundHandler(), Metrics: http.HandlerFunc(writeMetrics), Log: quiet,
 	}
 	w.service = purchase.New(purchase.Params{
-		Pool: w.pool, Accounts: p.Accounts, Broker: client, Gate: p.Gate, Scheduler: scheduler, Committed: func() {},
+		Pool: w.pool, Accounts: p.Accounts, Broker: client, Gate: p.Gate, Scheduler: scheduler, Committed: func() { w.committed() },
 		Policy: purchase.Policy{
 			RetryBase: time.Minute, RetryCap: 30 * time.Minute, Jitter: 0.2, MaxAttempts: 1,
 			MaxAge: 12 * time.Hour, RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
