@@ -57,15 +57,15 @@ func (s *Service) Pass(ctx context.Context, id uuid.UUID, complete func(context.
 		return PassOutcome{Result: resultPutOff, Again: spread(retryAfterTrouble, 0.5)}, nil
 	}
 	if err := s.gate.WaitTurn(ctx); err != nil {
-		return PassOutcome{}, fmt.Errorf("wait for a turn: %w", err)
+		return s.noTurn(ctx, err)
 	}
 	call, putOff, err := s.enter()
 	if call == nil {
 		return putOff, err
 	}
+	defer call.Cancel()
 	p, outcome, err := s.claim(ctx, id)
 	if p == nil {
-		call.Cancel()
 		return outcome, err
 	}
 	p.complete = complete
@@ -74,6 +74,14 @@ func (s *Service) Pass(ctx context.Context, id uuid.UUID, complete func(context.
 		s.observer.PassEnded(outcome.Result)
 	}
 	return outcome, err
+}
+
+// noTurn puts a pass off that would not get its turn in time, unless it was stopped.
+func (s *Service) noTurn(ctx context.Context, cause error) (PassOutcome, error) {
+	if ctx.Err() != nil {
+		return PassOutcome{}, cause
+	}
+	return PassOutcome{Result: resultPutOff, Again: spread(s.policy.RescueAfter/2, 0.5)}, nil
 }
 
 // enter asks the gate for one call; where it is refused, the pass is put off.
@@ -170,13 +178,12 @@ func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOut
 	if call == nil {
 		return s.putOff(ctx, p, putOff, err)
 	}
+	defer call.Cancel()
 	if err := s.gate.WaitTurn(ctx); err != nil {
-		call.Cancel()
 		return PassOutcome{}, s.giveBack(ctx, p, err)
 	}
 	attemptID, err := s.intend(ctx, p, looked)
 	if err != nil {
-		call.Cancel()
 		if errors.Is(err, pgx.ErrNoRows) {
 			return PassOutcome{Result: resultLostRace, Again: time.Second}, nil
 		}

@@ -54,9 +54,9 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
 	if refusal != nil {
 		return s.repeatOr(ctx, d, refusal)
 	}
+	defer call.Cancel()
 	recorded, err := s.record(ctx, d)
 	if err != nil {
-		call.Cancel()
 		return s.repeatOr(ctx, d, err)
 	}
 	s.observer.StatusChanged(Pending)

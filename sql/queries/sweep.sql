@@ -8,14 +8,16 @@ LIMIT @batch
 FOR UPDATE SKIP LOCKED;
 
 -- name: Orphans :many
--- UNKNOWN without a live job, the longest due first.
+-- UNKNOWN without a live job, the longest due first. A scalar subquery, and no NOT EXISTS:
+-- that is planned as a join, and where the statistics do not know of the jobs yet, which is
+-- the start of an outage, as one that reads all jobs for each purchase.
 SELECT h.id FROM transaction_history h
 WHERE h.status = 'UNKNOWN'
-  AND NOT EXISTS (
-      SELECT 1 FROM river_job j
-      WHERE j.kind = 'reconcile_purchase'
-        AND j.args ->> 'transaction_id' = h.id::text
-        AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+  AND (SELECT j.id FROM river_job j
+       WHERE j.kind = 'reconcile_purchase'
+         AND j.args ->> 'transaction_id' = h.id::text
+         AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+       LIMIT 1) IS NULL
 ORDER BY h.next_retry
 LIMIT @batch
 FOR UPDATE OF h SKIP LOCKED;
