@@ -19,7 +19,7 @@ import (
 const patience = 30 * time.Second
 
 // start runs something until the test ends, and waits for its end.
-func start(t *testing.T, run func(context.Context) error) {
+func start(t testing.TB, run func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -28,7 +28,7 @@ func partitions(t *testing.T, pool *pgxpool.Pool) (n int) {
 	return n
 }
 
-func bounds(t *testing.T, pool *pgxpool.Pool) outbox.Bounds {
+func bounds(t testing.TB, pool *pgxpool.Pool) outbox.Bounds {
 	t.Helper()
 	b, err := outbox.NewLog(pool).Bounds(t.Context())
 	if err != nil {
@@ -37,7 +37,7 @@ func bounds(t *testing.T, pool *pgxpool.Pool) outbox.Bounds {
 	return b
 }
 
-func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
+func exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)
