@@ -54,7 +54,8 @@ func (l *lab) recovery() (Values, error) {
 		values["all_s"] = last.Sub(started).Seconds()
 		return err
 	})
-	return values, errors.Join(err, again.stop())
+	again.kill()
+	return values, err
 }
 
 // interrupt sends the purchases to a broker that hangs and kills the process when all

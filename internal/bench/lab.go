@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +21,7 @@ import (
 // and what the figure at hand has started.
 type lab struct {
 	ctx      context.Context
+	started  time.Time
 	o        Options
 	dir      string
 	postgres *localpg.Server
@@ -47,7 +49,7 @@ func openLab(ctx context.Context, o Options) (*lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
-	l := &lab{ctx: ctx, o: o, dir: dir}
+	l := &lab{ctx: ctx, started: time.Now(), o: o, dir: dir}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -92,8 +94,9 @@ func (l *lab) close() error {
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
+// say tells of progress, and how far the run is.
 func (l *lab) say(format string, args ...any) {
-	fmt.Fprintf(l.o.Progress, format+"\n", args...)
+	fmt.Fprintf(l.o.Progress, "%6.1fs  %s\n", time.Since(l.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // onEnd registers what ends with the figure.

@@ -68,7 +68,8 @@ func (l *lab) reconcile() (Values, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, s.tail())
 	}
-	return values, s.stop()
+	s.kill()
+	return values, nil
 }
 
 // fill makes the purchases and says when they are due.
@@ -149,7 +150,8 @@ func (l *lab) poll() (Values, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, s.tail())
 	}
-	return values, s.stop()
+	s.kill()
+	return values, nil
 }
 
 // floorClaim leases due rows to this worker.

@@ -35,8 +35,8 @@ type server struct {
 	stdin io.WriteCloser
 }
 
-// startServer starts the program and waits until its log says where it listens. It is
-// stopped with the figure.
+// startServer starts the program and waits until its log says where it listens. It dies
+// with the figure, without ceremony: so does its database.
 func (l *lab) startServer(args, settings []string) (*server, error) {
 	s := &server{log: fmt.Sprintf("%s/server-%d.log", l.dir, l.counter.Add(1)), ended: make(chan struct{})}
 	log, err := os.Create(s.log)
@@ -57,7 +57,7 @@ func (l *lab) startServer(args, settings []string) (*server, error) {
 		defer close(s.ended)
 		_ = s.cmd.Wait()
 	}()
-	l.onEnd(s.stop)
+	l.onEnd(func() error { s.kill(); return nil })
 	return s, s.awaitListening(l.ctx)
 }
 
@@ -104,13 +104,13 @@ func (s *server) tail() string {
 
 func (s *server) pid() int { return s.cmd.Process.Pid }
 
-// kill ends the process as a power cut would.
+// kill ends the process as a power cut would. A second call does nothing.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
 }
 
-// stop ends the process in good order, or else by force. A second call does nothing.
+// stop ends the process in good order, for what it writes at its end.
 func (s *server) stop() error {
 	_ = s.stdin.Close()
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// burstEvents are sent one after the other once all have had one.
-	burstEvents = 20
-	// burstClients buy them: fewer than a stream may have waiting.
+	// burstEvents are sent once all have had one: fewer than a stream may have waiting, and
+	// the same number for each of the clients that buy them.
+	burstEvents  = 24
 	burstClients = 8
 	// openAtOnce is how many streams are being opened at the same time.
 	openAtOnce = 64
@@ -104,13 +104,13 @@ func (l *lab) crowd(s *server, path, key string, send func(count int) (time.Time
 	if started, err = send(burstEvents); err != nil {
 		return nil, err
 	}
-	count := burstEvents / burstClients * burstClients // what the clients' shares come to at least
-	if all, err = listener.awaitAll(l.ctx, 1+count); err != nil {
+	if all, err = listener.awaitAll(l.ctx, 1+burstEvents); err != nil {
 		return nil, err
 	}
-	values["events_per_second"] = float64(count*l.o.Streams) / all.Sub(started).Seconds()
-	_ = listener.stop()
-	return values, s.stop()
+	values["events_per_second"] = float64(burstEvents*l.o.Streams) / all.Sub(started).Seconds()
+	listener.kill()
+	s.kill()
+	return values, nil
 }
 
 // awaitAll waits for the listener to say when all streams had count events.
@@ -142,6 +142,11 @@ func (s *server) awaitAll(ctx context.Context, count int) (time.Time, error) {
 
 // memory is a process's resident memory in bytes.
 func memory(pid int) (float64, error) {
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)); err == nil {
+		var size, resident float64
+		_, err := fmt.Sscan(string(text), &size, &resident)
+		return resident * float64(os.Getpagesize()), err
+	}
 	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return 0, fmt.Errorf("read memory of a process: %w", err)
