@@ -22,6 +22,8 @@ const (
 	startTimeout = 2 * time.Minute
 	// leaveTimeout bounds the wait for another process that starts or stops.
 	leaveTimeout = 30 * time.Second
+	// unusedPoll is how soon StopUnused sees that the last user is gone.
+	unusedPoll = 100 * time.Millisecond
 )
 
 // ErrInUse says that another process serves from the same data folder.
@@ -214,7 +216,7 @@ func StopUnused(ctx context.Context, dataDir string) error {
 	}
 	p := place{root: dir}
 	users := p.lock("users")
-	if _, err := users.TryLockContext(ctx, poll); err != nil {
+	if _, err := users.TryLockContext(ctx, unusedPoll); err != nil {
 		return fmt.Errorf("wait for users: %w", err)
 	}
 	return errors.Join(p.stop(ctx, fast), users.Unlock())

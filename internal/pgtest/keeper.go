@@ -33,7 +33,7 @@ func keep(dir string) error {
 	if err != nil {
 		return fmt.Errorf("find the test binary: %w", err)
 	}
-	keeper := exec.Command(self) //nolint:noctx // It outlives this program.
+	keeper := exec.Command(self)
 	keeper.Dir = "/"
 	keeper.Env = append(os.Environ(), keeperFor+"="+dir)
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it

@@ -51,7 +51,11 @@ var template = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state, err := fingerprint()
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	state, err := fingerprint(root)
 	if err != nil {
 		return "", err
 	}
@@ -143,11 +147,7 @@ func databases(ctx context.Context, conn *pgx.Conn, like string) ([]string, erro
 
 // fingerprint is the state of all that makes the schema: our migrations, and the
 // versions of River and goose, which bring their own tables.
-func fingerprint() (string, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return "", err
-	}
+func fingerprint(root string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "sql", "migrations", "*"))
 	if err != nil {
 		return "", fmt.Errorf("list migrations: %w", err)
