@@ -26,17 +26,17 @@ type accountCommand struct {
 	Deposit accountDepositCommand `cmd:"" help:"Add money to an account."`
 }
 
-func withAccounts(a *app, use func(ctx context.Context, accounts *account.Store) error) error {
+func withAccounts(ctx context.Context, a *app, use func(ctx context.Context, accounts *account.Store) error) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
 	}
-	pool, done, err := openDatabase(a.ctx, c)
+	pool, done, err := openDatabase(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return use(a.ctx, account.New(pool))
+	return use(ctx, account.New(pool))
 }
 
 type accountCreateCommand struct {
@@ -46,12 +46,12 @@ type accountCreateCommand struct {
 	JSON      bool   `help:"Print JSON."`
 }
 
-func (c *accountCreateCommand) Run(a *app) error {
+func (c *accountCreateCommand) Run(ctx context.Context, a *app) error {
 	amount, err := parseAmount("--available", c.Available)
 	if err != nil {
 		return err
 	}
-	return withAccounts(a, func(ctx context.Context, accounts *account.Store) error {
+	return withAccounts(ctx, a, func(ctx context.Context, accounts *account.Store) error {
 		acc, err := accounts.Create(ctx, account.CreateParams{
 			ID: c.ID, Currency: c.Currency, Available: amount, Actor: cliActor,
 		})
@@ -73,7 +73,7 @@ type accountDepositCommand struct {
 	JSON           bool   `help:"Print JSON."`
 }
 
-func (c *accountDepositCommand) Run(a *app) error {
+func (c *accountDepositCommand) Run(ctx context.Context, a *app) error {
 	amount, err := parseAmount("--amount", c.Amount)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (c *accountDepositCommand) Run(a *app) error {
 	if key == "" {
 		key = "cli-" + uuid.NewString()
 	}
-	return withAccounts(a, func(ctx context.Context, accounts *account.Store) error {
+	return withAccounts(ctx, a, func(ctx context.Context, accounts *account.Store) error {
 		acc, _, err := accounts.Deposit(ctx, account.DepositParams{
 			AccountID: c.ID, IdempotencyKey: key, Amount: amount, Note: c.Note, Actor: cliActor,
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ type alertTestCommand struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (c *alertTestCommand) Run(a *app) error {
+func (c *alertTestCommand) Run(ctx context.Context, a *app) error {
 	settings, err := loadConfig(a.find)
 	if err != nil {
 		return err
@@ -30,7 +31,7 @@ func (c *alertTestCommand) Run(a *app) error {
 		return err
 	}
 	alert := jobs.Alert{ID: uuid.New(), Type: "alert.test", CreatedAt: time.Now(), Data: []byte(`{"test":true}`)}
-	if err := webhook.Send(a.ctx, alert); err != nil {
+	if err := webhook.Send(ctx, alert); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"strings"
 
 	"holdfast/internal/audit"
 )
@@ -10,17 +13,17 @@ type auditCommand struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (c *auditCommand) Run(a *app) error {
+func (c *auditCommand) Run(ctx context.Context, a *app) error {
 	settings, err := loadConfig(a.find)
 	if err != nil {
 		return err
 	}
-	pool, done, err := openDatabase(a.ctx, settings)
+	pool, done, err := openDatabase(ctx, settings)
 	if err != nil {
 		return err
 	}
 	defer done()
-	report, err := audit.Run(a.ctx, pool, audit.Params{
+	report, err := audit.Run(ctx, pool, audit.Params{
 		PendingGrace:   settings.Policy.PendingGrace,
 		SweepInterval:  settings.SweepInterval,
 		EventRetention: settings.EventRetention,
@@ -45,17 +48,19 @@ func (c *auditCommand) write(a *app, report audit.Report) error {
 	if c.JSON {
 		return printJSON(a.out, report)
 	}
+	var text strings.Builder
 	for _, b := range report.Breaches {
-		fmt.Fprintf(a.out, "invariant %d broken by %s: %s\n", b.Invariant, plain(b.Subject), plain(b.Detail))
+		fmt.Fprintf(&text, "invariant %d broken by %s: %s\n", b.Invariant, plain(b.Subject), plain(b.Detail))
 	}
 	if report.Truncated {
-		fmt.Fprintln(a.out, "and more")
+		text.WriteString("and more\n")
 	}
 	for _, id := range report.AwaitingSweep {
-		fmt.Fprintf(a.out, "%s awaits the sweep\n", id)
+		fmt.Fprintf(&text, "%s awaits the sweep\n", id)
 	}
 	if report.OK {
-		fmt.Fprintln(a.out, "every invariant holds")
+		text.WriteString("every invariant holds\n")
 	}
-	return nil
+	_, err := io.WriteString(a.out, text.String())
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -25,22 +26,22 @@ type benchCommand struct {
 }
 
 // Help says what the figures mean.
-func (benchCommand) Help() string {
+func (*benchCommand) Help() string {
 	return `Measures this program, with everything on, on a private Postgres with its default durability and against a stub broker, each figure beside its yardstick of the same run. All of it takes about half an hour and some 10 GB of the temp folder; progress is told on stderr. Ratios mean more than absolute numbers; see docs/capacity.md.
 
 Figures: ` + strings.Join(bench.Names(), ", ")
 }
 
 // Run measures, and prints when all is measured.
-func (c *benchCommand) Run(a *app) error {
+func (c *benchCommand) Run(ctx context.Context, a *app) error {
 	if c.Part != "" {
-		return c.runPart(a)
+		return c.runPart(ctx, a)
 	}
 	options, err := c.options(a)
 	if err != nil {
 		return err
 	}
-	report, err := bench.Run(a.ctx, options)
+	report, err := bench.Run(ctx, options)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}

@@ -13,20 +13,20 @@ import (
 )
 
 // runPart makes this process what another bench needs.
-func (c *benchCommand) runPart(a *app) error {
+func (c *benchCommand) runPart(ctx context.Context, a *app) error {
 	switch c.Part {
 	case "serve-quiet":
-		return serveQuiet(a)
+		return serveQuiet(ctx, a)
 	case "serve-profiled":
-		return serveProfiled(a, c.Profile)
+		return serveProfiled(ctx, a, c.Profile)
 	default:
 		config, _ := a.find("HOLDFAST_BENCH_PART")
-		return bench.RunPart(a.ctx, c.Part, config, a.in, a.out)
+		return bench.RunPart(ctx, c.Part, config, a.in, a.out)
 	}
 }
 
 // serveQuiet is serve with its events off: nothing relays, notifies or listens.
-func serveQuiet(a *app) error {
+func serveQuiet(ctx context.Context, a *app) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
@@ -36,11 +36,11 @@ func serveQuiet(a *app) error {
 		n.listen, n.reachDatabase, n.migrate, n.openPools, n.openBroker, n.openRooms,
 		n.startQuietLoops, n.startWorkers, n.serve,
 	} {
-		if err := step(a.ctx); err != nil {
-			return errors.Join(err, n.stop(a.ctx))
+		if err := step(ctx); err != nil {
+			return errors.Join(err, n.stop(ctx))
 		}
 	}
-	return errors.Join(n.wait(a.ctx), n.stop(a.ctx))
+	return errors.Join(n.wait(ctx), n.stop(ctx))
 }
 
 func (n *node) startQuietLoops(ctx context.Context) error {
@@ -55,7 +55,7 @@ func (n *node) startQuietLoops(ctx context.Context) error {
 }
 
 // serveProfiled is serve, with a profile of its whole life left in dir.
-func serveProfiled(a *app, dir string) (err error) {
+func serveProfiled(ctx context.Context, a *app, dir string) (err error) {
 	cpu, err := os.Create(filepath.Join(dir, "cpu.pprof"))
 	if err != nil {
 		return fmt.Errorf("make profile: %w", err)
@@ -65,7 +65,7 @@ func serveProfiled(a *app, dir string) (err error) {
 	if err := pprof.StartCPUProfile(cpu); err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	served := (&serveCommand{Role: roleAll}).Run(a)
+	served := (&serveCommand{Role: roleAll}).Run(ctx, a)
 	pprof.StopCPUProfile()
 	return errors.Join(served, writeProfiles(dir, "allocs"))
 }

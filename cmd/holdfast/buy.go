@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,11 +26,11 @@ type buyCommand struct {
 }
 
 // Help says what the exit code tells.
-func (buyCommand) Help() string {
+func (*buyCommand) Help() string {
 	return "Exit code: 0 bought, or not known yet (the purchase says which); 1 rejected, or failed."
 }
 
-func (c *buyCommand) Run(a *app) error {
+func (c *buyCommand) Run(ctx context.Context, a *app) error {
 	if c.Metadata != "" && !json.Valid([]byte(c.Metadata)) {
 		return &usageError{"--metadata is not JSON"}
 	}
@@ -38,7 +39,7 @@ func (c *buyCommand) Run(a *app) error {
 		return err
 	}
 	key := orElse(c.IdempotencyKey, "cli-"+uuid.NewString())
-	bought, err := api.Buy(a.ctx, client.Order{
+	bought, err := api.Buy(ctx, client.Order{
 		IdempotencyKey: key, AccountID: c.Account, Symbol: c.Symbol, Quantity: c.Quantity, LimitPrice: c.LimitPrice,
 		Notional: c.Notional, Currency: c.Currency, Metadata: json.RawMessage(c.Metadata),
 	})
@@ -49,7 +50,7 @@ func (c *buyCommand) Run(a *app) error {
 	if err != nil {
 		return asked(err)
 	}
-	p, err := c.await(a, api, bought.Purchase)
+	p, err := c.await(ctx, api, bought.Purchase)
 	if err != nil {
 		return err
 	}
@@ -57,14 +58,14 @@ func (c *buyCommand) Run(a *app) error {
 }
 
 // await waits for the outcome as long as was asked for.
-func (c *buyCommand) await(a *app, api *client.Client, p client.Purchase) (client.Purchase, error) {
+func (c *buyCommand) await(ctx context.Context, api *client.Client, p client.Purchase) (client.Purchase, error) {
 	var err error
 	for deadline := time.Now().Add(c.Wait); !p.Final() && err == nil; {
 		left := time.Until(deadline)
 		if left < time.Second {
 			return p, nil
 		}
-		p, err = api.Wait(a.ctx, p.ID, left)
+		p, err = api.Wait(ctx, p.ID, left)
 	}
 	return p, err
 }

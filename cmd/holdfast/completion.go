@@ -10,7 +10,7 @@ type completionCommand struct {
 }
 
 // Help says how to use it.
-func (completionCommand) Help() string {
+func (*completionCommand) Help() string {
 	return `Put this into the shell's start file: source <(holdfast completion bash)`
 }
 

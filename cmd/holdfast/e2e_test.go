@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -61,17 +62,15 @@ func TestEveryOutcome(t *testing.T) {
 		{"DROP-LOST", "COMPLETED", "replay", 202},
 		{"ERR500-FOREVER", "MANUAL_REVIEW", "", 202},
 	} {
-		t.Run(test.symbol, func(t *testing.T) {
-			a, p := s.buy(w.client, "acct-1", test.symbol, "key-"+test.symbol)
-			if a.status != test.code {
-				t.Errorf("status %d, want %d: %s", a.status, test.code, a.body)
-			}
-			p = s.awaitStatus(w.client, p.ID, test.status)
-			if got := text(p.Evidence); got != test.evidence {
-				t.Errorf("evidence %q, want %q", got, test.evidence)
-			}
-			eventually(t, "events", func() error { return wholeStory(seen(), p) })
-		})
+		a, p := s.buy(w.client, "acct-1", test.symbol, "key-"+test.symbol)
+		if a.status != test.code {
+			t.Errorf("%s: status %d, want %d: %s", test.symbol, a.status, test.code, a.body)
+		}
+		p = s.awaitStatus(w.client, p.ID, test.status)
+		if got := text(p.Evidence); got != test.evidence {
+			t.Errorf("%s: evidence %q, want %q", test.symbol, got, test.evidence)
+		}
+		eventually(t, "events of "+test.symbol, func() error { return wholeStory(seen(), p) })
 	}
 	var acc accountView
 	s.get("/v1/accounts/acct-1", w.client, &acc)
@@ -142,7 +141,7 @@ func TestKilledInTheMiddleOfACall(t *testing.T) {
 	}()
 	eventually(t, "the call is under way", func() error {
 		if w.broker.Ledger("").Places == 0 {
-			return fmt.Errorf("no place yet")
+			return errors.New("no place yet")
 		}
 		return nil
 	})

@@ -16,17 +16,17 @@ type keyCommand struct {
 }
 
 // withKeys opens the key store of the settings' database for one use.
-func withKeys(a *app, use func(ctx context.Context, keys *auth.Store) error) error {
+func withKeys(ctx context.Context, a *app, use func(ctx context.Context, keys *auth.Store) error) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
 	}
-	pool, done, err := openDatabase(a.ctx, c)
+	pool, done, err := openDatabase(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return use(a.ctx, auth.New(auth.Config{Pool: pool}))
+	return use(ctx, auth.New(auth.Config{Pool: pool}))
 }
 
 type keyCreateCommand struct {
@@ -36,14 +36,14 @@ type keyCreateCommand struct {
 	JSON      bool          `help:"Print JSON."`
 }
 
-func (k *keyCreateCommand) Run(a *app) error {
+func (k *keyCreateCommand) Run(ctx context.Context, a *app) error {
 	if (k.Scope == auth.ScopeClient) != (k.Account != "") {
 		return &usageError{"--account belongs to --scope client, and only to it"}
 	}
 	if k.ExpiresIn < 0 {
 		return &usageError{"--expires-in must not be negative"}
 	}
-	return withKeys(a, func(ctx context.Context, keys *auth.Store) error {
+	return withKeys(ctx, a, func(ctx context.Context, keys *auth.Store) error {
 		key, secret, err := keys.Create(ctx, auth.CreateParams{Scope: k.Scope, AccountID: k.Account, Lifetime: k.ExpiresIn})
 		if errors.Is(err, auth.ErrAccountNotFound) {
 			return fmt.Errorf("there is no account %q", k.Account)
@@ -91,8 +91,8 @@ type keyListCommand struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (k *keyListCommand) Run(a *app) error {
-	return withKeys(a, func(ctx context.Context, keys *auth.Store) error {
+func (k *keyListCommand) Run(ctx context.Context, a *app) error {
+	return withKeys(ctx, a, func(ctx context.Context, keys *auth.Store) error {
 		list, err := keys.List(ctx)
 		if err != nil {
 			return err
@@ -122,8 +122,8 @@ type keyRevokeCommand struct {
 	JSON bool   `help:"Print JSON."`
 }
 
-func (k *keyRevokeCommand) Run(a *app) error {
-	return withKeys(a, func(ctx context.Context, keys *auth.Store) error {
+func (k *keyRevokeCommand) Run(ctx context.Context, a *app) error {
+	return withKeys(ctx, a, func(ctx context.Context, keys *auth.Store) error {
 		key, err := keys.Revoke(ctx, k.ID)
 		if errors.Is(err, auth.ErrKeyNotFound) {
 			return fmt.Errorf("there is no key %q", k.ID)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"context"
 
 	"holdfast/client"
 )
@@ -14,12 +14,12 @@ type listCommand struct {
 	connection
 }
 
-func (c *listCommand) Run(a *app) error {
+func (c *listCommand) Run(ctx context.Context, a *app) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
 	}
-	page, err := api.List(a.ctx, client.ListParams{
+	page, err := api.List(ctx, client.ListParams{
 		AccountID: c.Account, Status: c.Status, Limit: c.Limit, Cursor: c.Cursor,
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *listCommand) Run(a *app) error {
 		return err
 	}
 	if page.NextCursor != nil {
-		fmt.Fprintf(a.errOut, "more: --cursor %s\n", *page.NextCursor)
+		say(a.errOut, "more: --cursor %s\n", *page.NextCursor)
 	}
 	return nil
 }

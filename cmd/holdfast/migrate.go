@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"holdfast/sql"
@@ -8,27 +9,27 @@ import (
 
 type migrateCommand struct{}
 
-func (*migrateCommand) Run(a *app) error {
+func (*migrateCommand) Run(ctx context.Context, a *app) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
 	}
-	url, leave, err := databaseFor(a.ctx, c)
+	url, leave, err := databaseFor(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := awaitDatabase(a.ctx, url, newLogger(a.errOut, c.Log, a.interactive)); err != nil {
+	if err := awaitDatabase(ctx, url, newLogger(a.errOut, c.Log, a.interactive)); err != nil {
 		return err
 	}
-	pooled, err := behindPooler(a.ctx, url)
+	pooled, err := behindPooler(ctx, url)
 	if err != nil {
 		return err
 	}
 	if pooled { // its lock would stay behind in a session of the pooler's
 		return &usageError{"a migration needs a direct connection: set HOLDFAST_LISTEN_DATABASE_URL"}
 	}
-	if err := sql.Migrate(a.ctx, url); err != nil {
+	if err := sql.Migrate(ctx, url); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(a.out, "the database is of this version")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -16,12 +17,12 @@ type resolveCommand struct {
 	connection
 }
 
-func (c *resolveCommand) Run(a *app) error {
+func (c *resolveCommand) Run(ctx context.Context, a *app) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
 	}
-	p, err := api.Resolve(a.ctx, c.ID, client.Resolution{Outcome: c.Outcome, Note: c.Note, OrderID: c.OrderID, Cost: c.Cost})
+	p, err := api.Resolve(ctx, c.ID, client.Resolution{Outcome: c.Outcome, Note: c.Note, OrderID: c.OrderID, Cost: c.Cost})
 	if err != nil {
 		return asked(err)
 	}
@@ -41,7 +42,7 @@ type reconcileCommand struct {
 	connection
 }
 
-func (c *reconcileCommand) Run(a *app) error {
+func (c *reconcileCommand) Run(ctx context.Context, a *app) error {
 	if (c.ID == "") == (c.Status == "") {
 		return &usageError{"give a purchase's id, or --status for many"}
 	}
@@ -50,9 +51,9 @@ func (c *reconcileCommand) Run(a *app) error {
 		return err
 	}
 	if c.ID == "" {
-		return c.many(a, api)
+		return c.many(ctx, a, api)
 	}
-	p, err := api.Reconcile(a.ctx, c.ID)
+	p, err := api.Reconcile(ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -62,12 +63,12 @@ func (c *reconcileCommand) Run(a *app) error {
 	return printPurchase(a.out, p)
 }
 
-func (c *reconcileCommand) many(a *app, api *client.Client) error {
+func (c *reconcileCommand) many(ctx context.Context, a *app, api *client.Client) error {
 	chosen := client.Reconciliation{Status: c.Status, AccountID: c.Account, Reason: c.Reason, DryRun: c.DryRun}
 	if c.OlderThan > 0 {
 		chosen.OlderThan = c.OlderThan.String()
 	}
-	count, err := api.ReconcileMany(a.ctx, chosen)
+	count, err := api.ReconcileMany(ctx, chosen)
 	if err != nil {
 		return asked(err)
 	}
@@ -99,15 +100,15 @@ type (
 	resumeCommand struct{ switching }
 )
 
-func (c *pauseCommand) Run(a *app) error  { return c.set(a, true) }
-func (c *resumeCommand) Run(a *app) error { return c.set(a, false) }
+func (c *pauseCommand) Run(ctx context.Context, a *app) error  { return c.set(ctx, a, true) }
+func (c *resumeCommand) Run(ctx context.Context, a *app) error { return c.set(ctx, a, false) }
 
-func (c switching) set(a *app, paused bool) error {
+func (c switching) set(ctx context.Context, a *app, paused bool) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
 	}
-	if err := api.SetSwitch(a.ctx, c.Name, paused, c.Note); err != nil {
+	if err := api.SetSwitch(ctx, c.Name, paused, c.Note); err != nil {
 		return asked(err)
 	}
 	if c.JSON {

@@ -16,6 +16,9 @@ func printJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
+// say writes what nobody is left to be told about when it cannot be written.
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
+
 // A table is for a person: aligned, a heading, one line a thing.
 type table struct{ w *tabwriter.Writer }
 
@@ -29,7 +32,7 @@ func (t table) row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = plain(cell)
 	}
-	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	say(t.w, "%s\n", strings.Join(cells, "\t")) // flush tells what went wrong
 }
 
 func (t table) flush() error { return t.w.Flush() }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -53,7 +53,7 @@ func TestShutdownDrains(t *testing.T) {
 	})
 	eventually(t, "the call is under way", func() error {
 		if w.broker.Ledger("").Places == 0 {
-			return fmt.Errorf("no place yet")
+			return errors.New("no place yet")
 		}
 		return nil
 	})
@@ -84,7 +84,7 @@ func TestSecondSignalForces(t *testing.T) {
 	})
 	eventually(t, "the call is under way", func() error {
 		if w.broker.Ledger("").Places == 0 {
-			return fmt.Errorf("no place yet")
+			return errors.New("no place yet")
 		}
 		return nil
 	})
@@ -92,7 +92,7 @@ func TestSecondSignalForces(t *testing.T) {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	eventually(t, "stopping", func() error {
 		if !strings.Contains(s.err.String(), `"stopping"`) {
-			return fmt.Errorf("not yet")
+			return errors.New("not yet")
 		}
 		return nil
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -23,7 +22,6 @@ const (
 
 // app is the world that a command runs in.
 type app struct {
-	ctx     context.Context
 	find    lookup
 	environ []string
 	in      io.Reader
@@ -64,14 +62,14 @@ func run(ctx context.Context, a app, args []string) (code int) {
 			code = int(exit)
 		}
 	}()
-	a.ctx = ctx
 	parser := newParser(a)
 	kongplete.Complete(parser, predictors()...)
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(a.errOut, "holdfast: %s (see --help)\n", oneLine(err))
+		say(a.errOut, "holdfast: %s (see --help)\n", oneLine(err))
 		return exitUsage
 	}
+	command.BindTo(ctx, (*context.Context)(nil))
 	return a.exitCode(command.Run(&a))
 }
 
@@ -95,10 +93,10 @@ func (a *app) exitCode(err error) int {
 	case errors.Is(err, errQuiet):
 		return exitFailed
 	case errors.As(err, &usage), errors.As(err, &settings):
-		fmt.Fprintf(a.errOut, "holdfast: %s\n", oneLine(err))
+		say(a.errOut, "holdfast: %s\n", oneLine(err))
 		return exitUsage
 	default:
-		fmt.Fprintf(a.errOut, "holdfast: %s\n", oneLine(err))
+		say(a.errOut, "holdfast: %s\n", oneLine(err))
 		return exitFailed
 	}
 }

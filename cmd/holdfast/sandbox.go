@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -16,7 +17,7 @@ type sandboxCommand struct {
 // sandboxAddr is where the sandbox listens alone: beside a Holdfast of the same machine.
 const sandboxAddr = "127.0.0.1:8090"
 
-func (s *sandboxCommand) Run(a *app) error {
+func (s *sandboxCommand) Run(ctx context.Context, a *app) error {
 	r := &reader{lookup: a.find}
 	logging := readLog(r)
 	if err := r.err(); err != nil {
@@ -24,7 +25,7 @@ func (s *sandboxCommand) Run(a *app) error {
 	}
 	set, _ := a.find("HOLDFAST_ADDR")
 	addr := orElse(s.Addr, orElse(set, sandboxAddr))
-	listener, err := new(net.ListenConfig).Listen(a.ctx, "tcp", addr)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -34,5 +35,5 @@ func (s *sandboxCommand) Run(a *app) error {
 		return errors.Join(err, listener.Close())
 	}
 	log.Info("listening", "addr", listener.Addr().String(), "role", "sandbox")
-	return broker.Serve(a.ctx, listener)
+	return broker.Serve(ctx, listener)
 }

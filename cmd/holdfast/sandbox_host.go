@@ -34,8 +34,7 @@ type sandboxHost struct {
 	lock *flock.Flock
 	addr string
 
-	// life ends with stop.
-	life    context.Context
+	// end ends what waiting waits for.
 	end     context.CancelFunc
 	waiting sync.WaitGroup
 }
@@ -45,13 +44,14 @@ func openSandboxHost(ctx context.Context, dir string, log *slog.Logger) (*sandbo
 		return nil, fmt.Errorf("make sandbox folder: %w", err)
 	}
 	h := &sandboxHost{dir: dir, log: log, lock: flock.New(filepath.Join(dir, "lock"))}
-	h.life, h.end = context.WithCancel(context.WithoutCancel(ctx))
-	if err := h.join(ctx); err != nil {
-		h.end()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	h.end = end
+	if err := h.join(ctx, life); err != nil {
+		end()
 		return nil, err
 	}
 	if !h.lock.Locked() {
-		h.waiting.Go(h.takeTurns)
+		h.waiting.Go(func() { h.takeTurns(life) })
 	}
 	return h, nil
 }
@@ -60,7 +60,7 @@ func openSandboxHost(ctx context.Context, dir string, log *slog.Logger) (*sandbo
 func (h *sandboxHost) url() string { return "http://" + h.addr }
 
 // join runs the sandbox, or finds the one that runs.
-func (h *sandboxHost) join(ctx context.Context) error {
+func (h *sandboxHost) join(ctx, life context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sandboxWait)
 	defer cancel()
 	for {
@@ -69,7 +69,7 @@ func (h *sandboxHost) join(ctx context.Context) error {
 			return fmt.Errorf("lock sandbox: %w", err)
 		}
 		if held {
-			return h.begin(ctx)
+			return h.begin(life)
 		}
 		if addr := h.recorded(); addr != "" && answers(ctx, addr) {
 			h.addr = addr
@@ -83,11 +83,11 @@ func (h *sandboxHost) join(ctx context.Context) error {
 
 // begin serves on the recorded address, which other processes may still use, or on a
 // new one where that is taken.
-func (h *sandboxHost) begin(ctx context.Context) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", orElse(h.recorded(), "127.0.0.1:0"))
+func (h *sandboxHost) begin(life context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(life, "tcp", orElse(h.recorded(), "127.0.0.1:0"))
 	joining := h.addr == ""
 	if err != nil && joining {
-		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		listener, err = new(net.ListenConfig).Listen(life, "tcp", "127.0.0.1:0")
 	}
 	if err != nil {
 		return fmt.Errorf("listen for sandbox: %w", err)
@@ -103,27 +103,27 @@ func (h *sandboxHost) begin(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("record sandbox address: %w", err), listener.Close())
 	}
-	h.serve(listener, broker)
+	h.serve(life, listener, broker)
 	return nil
 }
 
-func (h *sandboxHost) serve(listener net.Listener, broker *sandbox.Sandbox) {
+func (h *sandboxHost) serve(life context.Context, listener net.Listener, broker *sandbox.Sandbox) {
 	h.log.Info("sandbox broker runs here", "url", h.url())
 	h.waiting.Go(func() {
-		if err := broker.Serve(h.life, listener); err != nil {
+		if err := broker.Serve(life, listener); err != nil {
 			h.log.Error("sandbox broker ended", "error", err)
 		}
 	})
 }
 
 // takeTurns takes over when the process that runs the sandbox is gone.
-func (h *sandboxHost) takeTurns() {
-	for pause(h.life, sandboxTurn) {
+func (h *sandboxHost) takeTurns(life context.Context) {
+	for pause(life, sandboxTurn) {
 		held, err := h.lock.TryLock()
 		if err != nil || !held {
 			continue
 		}
-		if err = h.begin(h.life); err == nil {
+		if err = h.begin(life); err == nil {
 			return
 		}
 		h.log.Warn("sandbox broker not taken over", "error", err)

@@ -48,10 +48,10 @@ func (o overrides) over(find lookup) lookup {
 }
 
 // Help lists the settings: serve is the command that reads them all.
-func (serveCommand) Help() string { return "Settings, from the environment:\n\n" + settingsHelp() }
+func (*serveCommand) Help() string { return "Settings, from the environment:\n\n" + settingsHelp() }
 
 // Run serves until a signal, or until a part of the process fails.
-func (s *serveCommand) Run(a *app) error {
+func (s *serveCommand) Run(ctx context.Context, a *app) error {
 	c, err := loadConfig(s.over(a.find))
 	if err != nil {
 		return err
@@ -59,14 +59,14 @@ func (s *serveCommand) Run(a *app) error {
 	log := newLogger(a.errOut, c.Log, a.interactive)
 	greetings(a, c, log)
 	n := newNode(c, s.Role, s.NoMigrate, log, a.out)
-	err = n.start(a.ctx)
+	err = n.start(ctx)
 	if err == nil {
-		err = n.wait(a.ctx)
+		err = n.wait(ctx)
 	}
-	if a.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // told to stop while it started
 	}
-	return errors.Join(err, n.stop(a.ctx))
+	return errors.Join(err, n.stop(ctx))
 }
 
 func greetings(a *app, c config, log *slog.Logger) {
@@ -74,6 +74,6 @@ func greetings(a *app, c config, log *slog.Logger) {
 		log.Warn("no setting has this name", "name", name)
 	}
 	for _, remark := range remarks(c) {
-		log.Warn(remark)
+		log.Warn("look at the settings", "remark", remark)
 	}
 }

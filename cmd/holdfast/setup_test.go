@@ -197,7 +197,9 @@ func worthReading(log string) string {
 // listening finds the address in the first log line that says so.
 func listening(log string) string {
 	for line := range strings.Lines(log) {
-		var entry struct{ Msg, Addr string }
+		var entry struct {
+			Addr string `json:"addr"`
+		}
 		if strings.Contains(line, "listening") && json.Unmarshal([]byte(line), &entry) == nil {
 			return entry.Addr
 		}
@@ -281,11 +283,11 @@ func (s *serving) get(path, key string, value any) {
 
 // purchaseView is a purchase as the API shows it.
 type purchaseView struct {
-	ID, Status, Outcome string
-	Reason, Evidence    *string
-	Reserved            string
-	Cost                *string
-	Version             int
+	ID       string  `json:"id"`
+	Status   string  `json:"status"`
+	Evidence *string `json:"evidence"`
+	Reserved string  `json:"reserved"`
+	Version  int     `json:"version"`
 }
 
 func order(account, symbol string) string {
@@ -321,14 +323,19 @@ func (s *serving) awaitStatus(key, id, status string) purchaseView {
 }
 
 // accountView is an account as the API shows it.
-type accountView struct{ Available, Reserved, Spent, Deposited string }
+type accountView struct {
+	Available string `json:"available"`
+	Reserved  string `json:"reserved"`
+	Spent     string `json:"spent"`
+	Deposited string `json:"deposited"`
+}
 
 // event is one of a stream.
 type event struct {
-	ID, Name   string
+	Name       string `json:"-"`
 	PurchaseID string `json:"purchase_id"`
-	Status     string
-	Version    int
+	Status     string `json:"status"`
+	Version    int    `json:"version"`
 }
 
 // follow reads a stream from its oldest event until the test ends.

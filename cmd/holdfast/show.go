@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,16 +16,16 @@ type showCommand struct {
 	connection
 }
 
-func (c *showCommand) Run(a *app) error {
+func (c *showCommand) Run(ctx context.Context, a *app) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
 	}
-	p, err := api.Purchase(a.ctx, c.ID)
+	p, err := api.Purchase(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	history, err := api.History(a.ctx, c.ID)
+	history, err := api.History(ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (c *showCommand) Run(a *app) error {
 	if err := printPurchase(a.out, p); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out)
+	say(a.out, "\n")
 	return printHistory(a.out, history)
 }
 

@@ -52,7 +52,7 @@ func (n *node) openTrial(ctx context.Context) error {
 		return err
 	}
 	n.trial = keys
-	fmt.Fprintf(n.out, "client key: %s\noperator key: %s\n", keys.client, keys.operator)
+	say(n.out, "client key: %s\noperator key: %s\n", keys.client, keys.operator)
 	return nil
 }
 
@@ -128,7 +128,7 @@ Follow:  curl -sS -N '%[1]s/v1/events?last_event_id=0' -H 'Authorization: Bearer
 Console: %[1]s/console/ (with the operator key)
 
 `
-	fmt.Fprintf(n.out, lines, "http://"+reachable(n.listener.Addr()), n.trial.client)
+	say(n.out, lines, "http://"+reachable(n.listener.Addr()), n.trial.client)
 }
 
 // reachable turns "every address" into one that a browser takes.

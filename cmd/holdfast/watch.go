@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -15,22 +16,22 @@ type watchCommand struct {
 }
 
 // Help says how it ends.
-func (watchCommand) Help() string {
+func (*watchCommand) Help() string {
 	return "Goes on until it is interrupted; comes back by itself and resumes where it was. With --json: one event a line."
 }
 
-func (c *watchCommand) Run(a *app) error {
+func (c *watchCommand) Run(ctx context.Context, a *app) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
 	}
-	for e, err := range api.Events(a.ctx, client.EventsParams{
+	for e, err := range api.Events(ctx, client.EventsParams{
 		AccountID: c.Account, PurchaseID: c.Purchase, After: c.After,
 		OnResync: func(reason string) {
-			fmt.Fprintf(a.errOut, "events may be missing (%s): see holdfast list\n", plain(reason))
+			say(a.errOut, "events may be missing (%s): see holdfast list\n", plain(reason))
 		},
 		OnReconnect: func(err error, wait time.Duration) {
-			fmt.Fprintf(a.errOut, "%s; again in %s\n", plain(err.Error()), wait.Round(time.Millisecond))
+			say(a.errOut, "%s; again in %s\n", plain(err.Error()), wait.Round(time.Millisecond))
 		},
 	}) {
 		if err != nil {
