@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -140,10 +141,10 @@ func (b *body) decimalText(field string, value jsontext.Value) (string, bool) {
 }
 
 func decimalMessage(err error, maxDecimals int) string {
-	switch err {
-	case exact.ErrDigits:
+	switch {
+	case errors.Is(err, exact.ErrDigits):
 		return fmt.Sprintf("must have at most %d digits before the point", maxDigits)
-	case exact.ErrDecimals:
+	case errors.Is(err, exact.ErrDecimals):
 		return fmt.Sprintf("must have at most %d decimals", maxDecimals)
 	}
 	return err.Error()

@@ -155,5 +155,5 @@ func answerBytes(w http.ResponseWriter, status int, body []byte) {
 		h.Set("Cache-Control", "no-store")
 	}
 	w.WriteHeader(status)
-	w.Write(body)
+	w.Write(body) //nolint:gosec // JSON, as application/json and nosniff.
 }

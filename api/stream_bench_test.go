@@ -57,6 +57,7 @@ func BenchmarkCommitToByte(b *testing.B) {
 // measure reports the median and the 99th percentile of what each round takes from the
 // time that it returns.
 func measure(b *testing.B, round func() time.Time) {
+	b.Helper()
 	var took []time.Duration
 	for b.Loop() {
 		took = append(took, time.Since(round()))

@@ -217,8 +217,8 @@ func (d *direct) write(messages [][]byte) error {
 	}
 	err := d.rc.Flush()
 	// HTTP/2 ends a stream at its deadline, writing or not.
-	if clear := d.rc.SetWriteDeadline(time.Time{}); err == nil && !errors.Is(clear, http.ErrNotSupported) {
-		err = clear
+	if lifted := d.rc.SetWriteDeadline(time.Time{}); err == nil && !errors.Is(lifted, http.ErrNotSupported) {
+		err = lifted
 	}
 	return err
 }

@@ -39,7 +39,7 @@ type streaming struct {
 	client, clientID, operator string
 }
 
-func newStreaming(t testing.TB, max int) *streaming {
+func newStreaming(t testing.TB, most int) *streaming {
 	t.Helper()
 	pool := pgtest.New(t)
 	s := &streaming{pool: pool, keys: auth.New(auth.Config{Pool: pool})}
@@ -58,7 +58,7 @@ func newStreaming(t testing.TB, max int) *streaming {
 	}
 	s.streams = api.NewStream(api.StreamParams{
 		Hub: s.box.Hub, Events: s.box.Events, Keys: s.keys, Accounts: accounts,
-		Purchases: purchase.New(purchase.Params{Pool: pool, Accounts: accounts, Broker: port}), Max: max,
+		Purchases: purchase.New(purchase.Params{Pool: pool, Accounts: accounts, Broker: port}), Max: most,
 	})
 	t.Cleanup(s.streams.Close)
 	s.server = httptest.NewUnstartedServer(s.authenticated(s.streams))

@@ -1,17 +1,11 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
-	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,17 +21,18 @@ var protocols = map[string]func(*streaming) *streaming{
 	"HTTP2": (*streaming).startHTTP2,
 }
 
-func onBoth(t *testing.T, max int, test func(*testing.T, *streaming)) {
-	t.Parallel()
+func onBoth(t *testing.T, most int, test func(*testing.T, *streaming)) {
+	t.Helper()
 	for name, begin := range protocols {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, begin(newStreaming(t, max)))
+			test(t, begin(newStreaming(t, most)))
 		})
 	}
 }
 
 func TestStreamOfOnePurchase(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		id := s.purchase(t, "acct")
 		response := s.request(t, s.client, "account_id=&purchase_id="+id.String(), "-")
@@ -77,6 +72,7 @@ func TestStreamOfOnePurchase(t *testing.T) {
 }
 
 func TestLastEventID(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		s.happen(t, "acct", 4)
 		s.until(t, 4)
@@ -122,6 +118,7 @@ func TestLastEventID(t *testing.T) {
 }
 
 func TestResyncWhereRetentionHasTaken(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		s.exec(t, "UPDATE purchase_event_head SET dropped_id = 10")
 		s.happen(t, "acct", 3)
@@ -140,6 +137,7 @@ func TestResyncWhereRetentionHasTaken(t *testing.T) {
 }
 
 func TestStreamSeesOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		mine, others := s.purchase(t, "acct"), s.purchase(t, "other")
 		refused := map[string]struct{ key, query, slug string }{
@@ -179,6 +177,7 @@ func TestStreamSeesOnlyItsOwn(t *testing.T) {
 
 // A replay of more than the hub remembers, while more goes on happening.
 func TestReplayMeetsLive(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		s.happen(t, "acct", 3000)
 		s.until(t, 3000)
@@ -246,6 +245,7 @@ func (s *streaming) readSome(t *testing.T, last int) int {
 }
 
 func TestRevokedKeyEndsItsStreams(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		dead, alive := s.open(t, s.client, "", "-"), s.open(t, s.operator, "", "-")
 		if _, err := s.keys.Revoke(t.Context(), s.clientID); err != nil {
@@ -262,6 +262,7 @@ func TestRevokedKeyEndsItsStreams(t *testing.T) {
 }
 
 func TestCloseEndsAllStreams(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		var streams []*frames
 		for range 5 {
@@ -280,6 +281,7 @@ func TestCloseEndsAllStreams(t *testing.T) {
 }
 
 func TestStreamsAreCapped(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, s *streaming) {
 		var first *http.Response
 		for i := range 3 {
@@ -309,6 +311,7 @@ func TestStreamsAreCapped(t *testing.T) {
 }
 
 func TestClientThatGoesIsForgotten(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		response := s.request(t, s.operator, "", "-")
 		soon(t, "subscribed", func() bool { return s.box.Subscribers() == 1 })
@@ -322,6 +325,7 @@ func TestClientThatGoesIsForgotten(t *testing.T) {
 }
 
 func TestQuietStreamGetsComments(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 0, func(t *testing.T, s *streaming) {
 		stream := s.open(t, s.operator, "", "-")
 		stream.take()
@@ -336,111 +340,4 @@ func TestQuietStreamGetsComments(t *testing.T) {
 			}
 		}
 	})
-}
-
-// dial opens a stream on a bare connection, whose reading is the test's own.
-func (s *streaming) dial(t testing.TB, secret string, last int) net.Conn {
-	t.Helper()
-	address, err := url.Parse(s.server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", address.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %d\r\n\r\n", secret, last)
-	return conn
-}
-
-// A reader that takes nothing is closed at a bound and resumes; nobody else notices.
-func TestSlowReaderIsClosed(t *testing.T) {
-	t.Parallel()
-	s := newStreaming(t, 0).startHTTP()
-	slow := s.dial(t, s.operator, 0)
-	if err := slow.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
-		t.Fatal(err)
-	}
-	quick := s.open(t, s.operator, "", "-")
-	soon(t, "both subscribed", func() bool { return s.box.Subscribers() == 2 })
-	happened := 0
-	for s.box.Subscribers() == 2 && happened < 100_000 {
-		s.happen(t, "acct", 200)
-		happened += 200
-		s.until(t, int64(happened))
-	}
-	if happened >= 100_000 {
-		t.Fatal("the slow reader is never closed")
-	}
-	for id := range happened {
-		quick.wants(strconv.Itoa(id + 1))
-	}
-	got, _ := io.ReadAll(slow)
-	last := checkIDs(t, got, 0)
-	if last == 0 || last >= happened {
-		t.Fatalf("the slow reader got %d of %d", last, happened)
-	}
-	rest := s.open(t, s.operator, "", strconv.Itoa(last))
-	for id := last; id < happened; id++ {
-		rest.wants(strconv.Itoa(id + 1))
-	}
-}
-
-var idLine = regexp.MustCompile(`(?m)^id: (\d+)\n(?:.+\n)+\n`)
-
-// checkIDs fails where the whole events of a stream do not follow upon each other.
-func checkIDs(t *testing.T, stream []byte, last int) int {
-	t.Helper()
-	for _, match := range idLine.FindAllSubmatch(stream, -1) {
-		if id := string(match[1]); id != strconv.Itoa(last+1) {
-			t.Fatalf("after %d came %s", last, id)
-		}
-		last++
-	}
-	return last
-}
-
-// A quiet stream must cost next to nothing.
-func TestManyStreamsInBoundedSize(t *testing.T) {
-	s := newStreaming(t, 0).startHTTP()
-	const n = 2000
-	before := memory()
-	conns := make([]net.Conn, n)
-	for i := range conns {
-		conns[i] = s.dial(t, s.operator, 0)
-	}
-	soon(t, "all subscribed", func() bool { return s.box.Subscribers() == n })
-	soon(t, "at most 12 kB a stream, the client's end included", func() bool { return (memory()-before)/n <= 12<<10 })
-	t.Logf("%d bytes a stream, the client's end included", (memory()-before)/n)
-
-	begun := time.Now()
-	s.happen(t, "acct", 1)
-	for _, conn := range conns {
-		readEvent(t, conn)
-	}
-	t.Logf("one event to all after %v", time.Since(begun))
-}
-
-// memory is what the process holds for objects and stacks.
-func memory() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc + m.StackInuse
-}
-
-func readEvent(t testing.TB, conn net.Conn) {
-	t.Helper()
-	conn.SetReadDeadline(time.Now().Add(streamPatience))
-	var got []byte
-	buf := make([]byte, 4096)
-	for !bytes.Contains(got, []byte("\ndata: ")) || !bytes.HasSuffix(got, []byte("\n\n")) {
-		n, err := conn.Read(buf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, buf[:n]...)
-	}
 }

@@ -120,8 +120,10 @@ func submissionStatus(p purchase.Purchase) int {
 		return http.StatusOK
 	case purchase.Rejected:
 		return rejectedStatus(replied(p))
+	case purchase.Pending, purchase.Unknown, purchase.ManualReview:
+		return http.StatusAccepted
 	}
-	return http.StatusAccepted
+	panic("no such status: " + p.Status)
 }
 
 // rejectedStatus: a 401 or 407 of the broker's speaks of our credentials and would make

@@ -15,7 +15,7 @@ const (
 // EnvironmentKeyID is the id of the operator key that the environment gives.
 const EnvironmentKeyID = "env"
 
-// ErrUnauthorized: no such key, token, ticket or session, or not any more.
+// ErrUnauthorized says that there is no such key, token, ticket or session, or not any more.
 var ErrUnauthorized = errors.New("unauthorized")
 
 // Principal is who makes a request.

@@ -18,9 +18,9 @@ const (
 // Run writes down when keys were last used and clears away what has expired, until ctx
 // ends. No request ever waits for it.
 func (s *Store) Run(ctx context.Context) error {
-	touch, clear := time.NewTicker(touchEvery), time.NewTicker(clearEvery)
+	touch, expire := time.NewTicker(touchEvery), time.NewTicker(clearEvery)
 	defer touch.Stop()
-	defer clear.Stop()
+	defer expire.Stop()
 	for {
 		var err error
 		select {
@@ -28,7 +28,7 @@ func (s *Store) Run(ctx context.Context) error {
 			return s.flush(context.WithoutCancel(ctx))
 		case <-touch.C:
 			err = s.flush(ctx)
-		case <-clear.C:
+		case <-expire.C:
 			err = s.clearExpired(ctx)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/lestrrat-go/jwx/v3/jwa"
 	"go.uber.org/goleak"
 
 	"holdfast/api/auth"
@@ -146,7 +147,7 @@ func TestRevokedKeyIsDeadEverywhereWithinSeconds(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("alive after five seconds")
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 	_, err = elsewhere.RedeemTicket(t.Context(), ticket)
 	wantUnauthorized(t, "its ticket", err)
@@ -315,4 +316,34 @@ func TestRunKeepsLastUseAndClearsAway(t *testing.T) {
 	if err != nil || list[0].LastUsedAt == nil {
 		t.Errorf("list %+v, %v", list, err)
 	}
+}
+
+// TestTokensStandInForClientKeys: a token goes to the provider's checker, a key never.
+func TestTokensStandInForClientKeys(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := auth.New(auth.Config{Pool: pgtest.New(t), OperatorKey: "an.operator.key", Tokens: p.checker})
+	got, err := s.Authenticate(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa))
+	if err != nil || got.AccountID != "acct-1" || got.Operator() {
+		t.Fatalf("principal %+v, %v", got, err)
+	}
+	if alive, err := s.Alive(t.Context(), got); err != nil || !alive {
+		t.Errorf("alive %v, %v", alive, err)
+	}
+	ticket, _, err := s.IssueTicket(t.Context(), got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by, err := s.RedeemTicket(t.Context(), ticket); err != nil || by.KeyID != got.KeyID || by.ExpiresAt.IsZero() {
+		t.Errorf("ticket's %+v, %v", by, err)
+	}
+	_, err = s.Authenticate(t.Context(), "a.b.c")
+	wantUnauthorized(t, "no token", err)
+	_, _, err = s.Login(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa))
+	wantUnauthorized(t, "login with a token", err)
+	if by, err := s.Authenticate(t.Context(), "an.operator.key"); err != nil || !by.Operator() {
+		t.Errorf("environment's key with dots: %+v, %v", by, err)
+	}
+	_, err = auth.New(auth.Config{Pool: pgtest.New(t)}).Authenticate(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa))
+	wantUnauthorized(t, "a token where there is no provider", err)
 }

@@ -13,7 +13,7 @@ import (
 	"holdfast/sql/dbsql"
 )
 
-// ErrCrossOrigin: a write that another site's page made a browser send.
+// ErrCrossOrigin is a write that another site's page made a browser send.
 var ErrCrossOrigin = errors.New("cross-origin write")
 
 // Params is what the console needs of the other rooms.

@@ -93,7 +93,7 @@ func (c *console) logout(w http.ResponseWriter, r *http.Request) {
 // wherever there is TLS, be it at the proxy in front. A made-up X-Forwarded-Proto can
 // only make the cookie stricter.
 func sessionCookie(r *http.Request, token string, expires time.Time) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Without TLS a Secure cookie would be none.
 		Name: cookieName, Value: token, Path: "/", Expires: expires,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
