@@ -112,7 +112,7 @@ func hopeless(err error) bool {
 
 func backoff(failures int, err error) time.Duration {
 	most := min(backoffCap, backoffBase<<min(failures, 10))
-	wait := most/2 + rand.N(most/2) //nolint:gosec // a spread needs no secrecy
+	wait := most/2 + rand.N(most/2)
 	var problem *Problem
 	if errors.As(err, &problem) {
 		wait = max(wait, problem.RetryAfter)
