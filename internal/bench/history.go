@@ -57,7 +57,8 @@ func (l *lab) makeHistory(conn *pgx.Conn) error {
 			return fmt.Errorf("make history: %w", err)
 		}
 	}
-	for _, statement := range append(again, "SET session_replication_role = origin", "VACUUM ANALYZE", "CHECKPOINT") {
+	for _, statement := range append(again, "ALTER TABLE "+table+" RESET (autovacuum_enabled)",
+		"SET session_replication_role = origin", "VACUUM ANALYZE", "CHECKPOINT") {
 		l.say("  making the history: %.60s", statement)
 		if _, err := conn.Exec(l.ctx, statement); err != nil {
 			return fmt.Errorf("make history: %w", err)
@@ -66,10 +67,12 @@ func (l *lab) makeHistory(conn *pgx.Conn) error {
 	return nil
 }
 
+// table is the one that grows with the years.
+const table = "transaction_history"
+
 // dropIndexes drops what slows the filling down and returns the statements that bring it
 // back. Foreign keys need no look: the accounts are there.
 func (l *lab) dropIndexes(conn *pgx.Conn) (again []string, err error) {
-	const table = "transaction_history"
 	rows, _ := conn.Query(l.ctx, `
 SELECT format('ALTER TABLE %I DROP CONSTRAINT %I', $1::text, conname),
        format('ALTER TABLE %I ADD CONSTRAINT %I %s', $1::text, conname, pg_get_constraintdef(oid))
@@ -78,7 +81,7 @@ UNION ALL
 SELECT format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid)
 FROM pg_index i WHERE indrelid = $1::text::regclass
 AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.conrelid = i.indrelid)`, table)
-	drops := []string{"SET session_replication_role = replica"}
+	drops := []string{"SET session_replication_role = replica", "ALTER TABLE " + table + " SET (autovacuum_enabled = off)"}
 	var drop, make string
 	_, err = pgx.ForEachRow(rows, []any{&drop, &make}, func() error {
 		drops, again = append(drops, drop), append(again, make)

@@ -17,7 +17,7 @@ const (
 	lastEvents = 500 * time.Millisecond
 )
 
-var latencyColumns = []string{"p50_ms", "p99_ms", "samples"}
+var latencyColumns = []string{"p50_ms", "p99_ms", samples}
 
 // latency measures from a commit to the byte that tells of it: both sides by the time
 // that the database wrote into the commit's own record, before its flush to disk.
@@ -66,7 +66,7 @@ func (l *lab) eventLatency(product *server, seen *arrivals, clients int, pause t
 		return commits(l.ctx, conn, arrived, &latencies)
 	})
 	values := spread(latencies)
-	values["samples"] = float64(len(latencies))
+	values[samples] = float64(len(latencies))
 	return values, err
 }
 
@@ -174,6 +174,6 @@ func noted(ctx context.Context, conn *pgx.Conn, first int64, arrived map[int64]t
 		return nil
 	})
 	values := spread(latencies)
-	values["samples"] = float64(len(latencies))
+	values[samples] = float64(len(latencies))
 	return values, err
 }

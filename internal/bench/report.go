@@ -72,6 +72,9 @@ func summed(name string, columns []string, names []string, rounds [][]Values) Ca
 	return c
 }
 
+// samples counts what a latency was taken of; it is no result, and has no ratio.
+const samples = "samples"
+
 // ratios pairs what was measured in the same round, so that a slow minute of the machine
 // falls on both sides.
 func ratios(ours, theirs []Values) []Values {
@@ -79,7 +82,7 @@ func ratios(ours, theirs []Values) []Values {
 	for i := range min(len(ours), len(theirs)) {
 		ratio := Values{}
 		for name, value := range ours[i] {
-			if other := theirs[i][name]; other != 0 {
+			if other := theirs[i][name]; other != 0 && name != samples {
 				ratio[name] = value / other
 			}
 		}
