@@ -68,7 +68,7 @@ func (c *console) sameOrigin(next http.Handler) http.Handler {
 
 // riverPolicy is what River's page needs of a browser: its own scripts, and styles that
 // its components set as they go.
-const riverPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+const riverPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
 
 func (c *console) river(w http.ResponseWriter, r *http.Request) {
 	if c.River == nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
 
 	"holdfast/api/auth"
@@ -66,6 +67,7 @@ var functions = template.FuncMap{
 		}
 		return exact.Format(d.Decimal)
 	},
+	"short": func(id uuid.UUID) string { s := id.String(); return s[:8] + "…" + s[len(s)-6:] },
 	"span":  func(d time.Duration) string { return d.Round(time.Second).String() },
 	"order": describe,
 }
