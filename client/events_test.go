@@ -16,7 +16,7 @@ import (
 func follow(t *testing.T, c *client.Client, p client.EventsParams, n int) <-chan []string {
 	t.Helper()
 	done := make(chan []string, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	go func() {
 		var ids []string
@@ -49,7 +49,7 @@ func checkIDs(t *testing.T, ids []string, first, n int) {
 // eventually polls until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-deadline:
@@ -93,6 +93,7 @@ func TestEventsFromNowBreakingEarly(t *testing.T) {
 	c, _ := h.client(t, "client", "acct-1")
 	done := follow(t, c, client.EventsParams{}, 2)
 	h.subscribed(t, 1)
+	eventually(t, "the client knows where it begins", func() bool { return h.answers.Load() == 1 })
 	h.conns.cut()
 	h.happen(t, 2)
 	checkIDs(t, <-done, 6, 2)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,21 @@ type holdfast struct {
 	handler http.Handler
 	server  *httptest.Server
 	conns   *conns
+	// answers counts those that have reached a client.
+	answers atomic.Int64
+}
+
+type counted struct {
+	http.RoundTripper
+	answers *atomic.Int64
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(r)
+	if err == nil {
+		c.answers.Add(1)
+	}
+	return response, err
 }
 
 func setup(t *testing.T) *holdfast {
@@ -138,7 +154,7 @@ func sandboxBroker(t *testing.T) broker.Broker {
 	server := httptest.NewServer(box.Handler())
 	t.Cleanup(func() { _ = box.Close(); server.Close() })
 	b, err := httpbroker.New(httpbroker.Config{
-		URL: server.URL, Timeout: 5 * time.Second, KeyRetention: 24 * time.Hour, Settle: 10 * time.Second, Idempotent: true,
+		URL: server.URL, Timeout: 30 * time.Second, KeyRetention: 24 * time.Hour, Settle: 10 * time.Second, Idempotent: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +179,7 @@ func (h *holdfast) client(t *testing.T, scope, accountID string) (*client.Client
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c, err := client.New(client.Config{URL: h.server.URL, Key: secret, HTTP: &http.Client{Transport: transport}})
+	c, err := client.New(client.Config{URL: h.server.URL, Key: secret, HTTP: &http.Client{Transport: counted{transport, &h.answers}}})
 	if err != nil {
 		t.Fatal(err)
 	}
