@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -77,11 +78,11 @@ func (l *lab) compare(name string, columns []string, subjects ...subject) (Case,
 }
 
 func (v Values) line(columns []string) string {
-	var text string
+	var parts []string
 	for _, column := range columns {
-		if _, ok := v[column]; ok {
-			text += column + " " + number(v[column]) + "  "
+		if value, ok := v[column]; ok {
+			parts = append(parts, column+" "+number(value))
 		}
 	}
-	return text
+	return strings.Join(parts, "  ")
 }

@@ -82,9 +82,9 @@ SELECT format('DROP INDEX %s', indexrelid::regclass), pg_get_indexdef(indexrelid
 FROM pg_index i WHERE indrelid = $1::text::regclass
 AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.conrelid = i.indrelid)`, table)
 	drops := []string{"SET session_replication_role = replica", "ALTER TABLE " + table + " SET (autovacuum_enabled = off)"}
-	var drop, make string
-	_, err = pgx.ForEachRow(rows, []any{&drop, &make}, func() error {
-		drops, again = append(drops, drop), append(again, make)
+	var drop, bring string
+	_, err = pgx.ForEachRow(rows, []any{&drop, &bring}, func() error {
+		drops, again = append(drops, drop), append(again, bring)
 		return nil
 	})
 	for _, statement := range drops {

@@ -146,7 +146,7 @@ func hear(ctx context.Context, listener *pgx.Conn, arrived map[int64]time.Time) 
 	for {
 		n, err := listener.WaitForNotification(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // Told to stop, which shows as an error of the wait.
 		}
 		if err != nil {
 			return fmt.Errorf("hear: %w", err)
