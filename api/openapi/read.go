@@ -33,7 +33,7 @@ type path struct {
 // Operations returns the path's operations with their methods.
 func (p path) Operations() []methodOf {
 	var all []methodOf
-	for _, m := range []methodOf{{"GET", p.Get}, {"POST", p.Post}, {"PUT", p.Put}} {
+	for _, m := range []methodOf{{"POST", p.Post}, {"PUT", p.Put}, {"GET", p.Get}} {
 		if m.Operation != nil {
 			m.Operation.Parameters = append(slices.Clone(p.Parameters), m.Operation.Parameters...)
 			all = append(all, m)
