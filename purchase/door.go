@@ -52,7 +52,8 @@ type move struct {
 
 // exchange is the call that gave a move its evidence; call is empty where none did.
 type exchange struct {
-	call string
+	call      string
+	brokerKey string
 	// attemptID is the row of a replay, which is written before it is sent.
 	attemptID   int64
 	requestHash []byte
@@ -208,6 +209,7 @@ func paramsOf(moves []move) dbsql.MovePurchasesParams {
 func (e exchange) addTo(p *dbsql.MovePurchasesParams) {
 	body, truncated := kept(e.answer.Body, MaxKept)
 	p.Calls = append(p.Calls, e.call)
+	p.BrokerKeys = append(p.BrokerKeys, e.brokerKey)
 	p.AttemptIds = append(p.AttemptIds, e.attemptID)
 	p.RequestHashes = append(p.RequestHashes, append([]byte{}, e.requestHash...))
 	p.Results = append(p.Results, string(e.answer.Evidence))

@@ -104,7 +104,7 @@ func reopening(id uuid.UUID, version int32, actor string) move {
 func (s *Service) dueNow(ctx context.Context, id uuid.UUID, actor string) (after row, ok bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		queries := dbsql.New(tx)
-		if after, err = queries.DueNow(ctx, id); errors.Is(err, pgx.ErrNoRows) {
+		if after, err = queries.DueNow(ctx, id, string(Unknown)); errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 
 func (s *Service) manyDueNow(ctx context.Context, ids []uuid.UUID, actor string) (due []uuid.UUID, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if due, err = dbsql.New(tx).ManyDueNow(ctx, ids); err != nil {
+		if due, err = dbsql.New(tx).ManyDueNow(ctx, ids, string(Unknown)); err != nil {
 			return fmt.Errorf("make purchases due: %w", err)
 		}
 		if len(due) == 0 {

@@ -97,7 +97,9 @@ func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 // claim takes the purchase for one pass; it returns nil where there is none to make.
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, error) {
 	began := time.Now()
-	claimed, err := dbsql.New(s.pool).ClaimPass(ctx, s.policy.RescueAfter.Seconds(), id, s.can.Name)
+	claimed, err := dbsql.New(s.pool).ClaimPass(ctx, dbsql.ClaimPassParams{
+		ID: id, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), Unknown: string(Unknown),
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		outcome, err := s.notNow(ctx, id)
 		return nil, outcome, err
@@ -167,7 +169,7 @@ func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.C
 func (s *Service) giveBack(ctx context.Context, p *pass, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	err := dbsql.New(s.pool).ReleaseClaim(ctx, 0, p.row.ID, p.row.Claim)
+	err := s.release(ctx, p, 0)
 	return errors.Join(fmt.Errorf("pass stopped: %w", cause), err)
 }
 
@@ -211,7 +213,7 @@ func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, 
 	text, _ := kept(looked.answer.Body, MaxKept)
 	queries := dbsql.New(s.pool)
 	err := queries.InsertLookup(ctx, dbsql.InsertLookupParams{
-		ID: p.row.ID, Claim: p.row.Claim, DurationMs: looked.answer.Duration.Milliseconds(),
+		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, DurationMs: looked.answer.Duration.Milliseconds(),
 		Took:   looked.answer.Duration.Seconds(),
 		Result: string(looked.answer.Evidence), ResultReason: storable(resultReason(looked.answer)),
 		StatusCode: int32(looked.answer.StatusCode), Answer: text,
@@ -220,7 +222,7 @@ func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, 
 		return 0, fmt.Errorf("keep lookup: %w", err)
 	}
 	id, err := queries.IntendReplay(ctx, dbsql.IntendReplayParams{
-		ID: p.row.ID, Claim: p.row.Claim, RequestHash: hash[:],
+		ID: p.row.ID, Claim: p.row.Claim, Unknown: string(Unknown), RequestHash: hash[:],
 		KeyLife: (s.can.KeyRetention - s.can.Timeout).Seconds(),
 	})
 	if err != nil {
@@ -234,11 +236,18 @@ func (s *Service) putOff(ctx context.Context, p *pass, outcome PassOutcome, caus
 	if cause != nil {
 		return PassOutcome{}, s.giveBack(ctx, p, cause)
 	}
-	err := dbsql.New(s.pool).ReleaseClaim(ctx, outcome.Again.Seconds(), p.row.ID, p.row.Claim)
+	err := s.release(ctx, p, outcome.Again)
+	return outcome, err
+}
+
+func (s *Service) release(ctx context.Context, p *pass, wait time.Duration) error {
+	err := dbsql.New(s.pool).ReleaseClaim(ctx, dbsql.ReleaseClaimParams{
+		ID: p.row.ID, Claim: p.row.Claim, Wait: wait.Seconds(), Unknown: string(Unknown),
+	})
 	if err != nil {
-		return PassOutcome{}, fmt.Errorf("give claim back: %w", err)
+		return fmt.Errorf("give claim back: %w", err)
 	}
-	return outcome, nil
+	return nil
 }
 
 // conclude writes what the pass came to.
@@ -279,6 +288,7 @@ func (s *Service) moveOf(p *pass, d decision, by exchange) move {
 		id: p.row.ID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
 		actor: actorWorker, passes: 1, exchange: by,
 	}
+	m.exchange.brokerKey = p.row.BrokerKey
 	switch d.to {
 	case Completed:
 		return m.completed(d.evidence)
@@ -293,7 +303,7 @@ func (s *Service) moveOf(p *pass, d decision, by exchange) move {
 func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
 	text, _ := kept(by.answer.Body, MaxKept)
 	_, err := dbsql.New(s.pool).DeferPass(ctx, dbsql.DeferPassParams{
-		ID: p.row.ID, Claim: p.row.Claim, Passes: d.passes, Wait: d.wait.Seconds(),
+		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
 		Reason: pointer(d.reason), ReplayCode: pointer(storable(d.replayCode)),
 		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
 		Took:   by.answer.Duration.Seconds(),

@@ -58,14 +58,33 @@ func (s *Service) listRows(ctx context.Context, p ListParams) ([]row, error) {
 			Status: *status, AccountID: p.AccountID, Before: before, Page: page,
 		})
 	case p.AccountID != nil:
-		return queries.ListAccountPurchases(ctx, dbsql.ListAccountPurchasesParams{
-			AccountID: *p.AccountID, Status: status, Before: before, Page: page,
-		})
+		return s.listAccount(ctx, p, status)
 	case p.Status != nil && *p.Status == Rejected:
 		return queries.ListRejectedPurchases(ctx, before, page)
 	default:
 		return queries.ListPurchases(ctx, status, before, page)
 	}
+}
+
+// farFuture is after every purchase's birth.
+var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s *Service) listAccount(ctx context.Context, p ListParams, status *string) ([]row, error) {
+	queries := dbsql.New(s.pool)
+	params := dbsql.ListAccountPurchasesParams{
+		AccountID: *p.AccountID, Status: status, BeforeAt: farFuture, Before: uuid.Max, Page: int32(p.Limit),
+	}
+	if p.Before != nil {
+		birth, err := queries.PurchaseBirth(ctx, *p.Before)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		params.BeforeAt, params.Before = birth, *p.Before
+	}
+	return queries.ListAccountPurchases(ctx, params)
 }
 
 // RetryIn is what a client that holds p should wait before it asks again.

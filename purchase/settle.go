@@ -21,7 +21,7 @@ const (
 func (s *Service) replyMove(r row, a broker.Answer) move {
 	m := move{
 		id: r.ID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient,
-		exchange: exchange{call: callPlace, requestHash: r.RequestHash, answer: a},
+		exchange: exchange{call: callPlace, brokerKey: r.BrokerKey, requestHash: r.RequestHash, answer: a},
 	}
 	switch {
 	case (a.Evidence == broker.Accepted || a.Evidence == broker.Rejected) && contradicts(r, a):

@@ -49,6 +49,16 @@ var (
 	workLimits = limits{statement: time.Minute, lock: 10 * time.Second, idle: 30 * time.Second}
 )
 
+// planning: each statement is planned once a connection, whatever its arguments, and its
+// plan must still be right when a table has grown a thousandfold. Planning the statement
+// that settles a purchase takes longer than running it, and a plan made while a table is
+// small would read all of it.
+var planning = map[string]string{
+	"plan_cache_mode": "force_generic_plan",
+	"enable_seqscan":  "off",
+	"jit":             "off",
+}
+
 type poolParams struct {
 	// Name is shown in pg_stat_activity.
 	Name   string
@@ -95,6 +105,11 @@ func setSession(config *pgx.ConnConfig, url string, p poolParams) {
 			config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
 		return
+	}
+	for name, value := range planning {
+		if _, set := config.RuntimeParams[name]; !set {
+			config.RuntimeParams[name] = value
+		}
 	}
 	for name, limit := range map[string]time.Duration{
 		"statement_timeout":                   p.Limits.statement,

@@ -37,14 +37,15 @@ WITH input AS (
            unnest($16::text[])          AS note_detail,
            -- The exchange that gave the evidence; call is empty where there was none.
            unnest($17::text[])                 AS call,
-           unnest($18::bigint[])         AS attempt_id,
-           unnest($19::bytea[])       AS request_hash,
-           unnest($20::text[])               AS result,
-           unnest($21::text[])        AS result_reason,
-           unnest($22::integer[])       AS status_code,
-           unnest($23::text[])                AS body,
-           unnest($24::boolean[])          AS truncated,
-           unnest($25::bigint[])           AS duration_ms
+           unnest($18::text[])           AS broker_key,
+           unnest($19::bigint[])         AS attempt_id,
+           unnest($20::bytea[])       AS request_hash,
+           unnest($21::text[])               AS result,
+           unnest($22::text[])        AS result_reason,
+           unnest($23::integer[])       AS status_code,
+           unnest($24::text[])                AS body,
+           unnest($25::boolean[])          AS truncated,
+           unnest($26::bigint[])           AS duration_ms
 ), moved AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -69,7 +70,8 @@ WITH input AS (
         updated_at            = now(),
         settled_at            = CASE WHEN i.status IN ('COMPLETED', 'REJECTED') THEN now() END
     FROM input i
-    WHERE h.id = i.id
+    WHERE h.id = ANY ($1::uuid[])
+      AND h.id = i.id
       AND h.status = i.from_status
       AND h.version = i.version
       AND (i.claim < 0 OR h.claim = i.claim)
@@ -85,7 +87,7 @@ WITH input AS (
 ), locked AS (
     -- In order, so that two batches never wait for each other in a circle.
     SELECT a.id FROM account a
-    WHERE a.id IN (SELECT s.account_id FROM settled s)
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s))
     ORDER BY a.id
     FOR NO KEY UPDATE
 ), money AS (
@@ -96,7 +98,7 @@ WITH input AS (
         overrun   = a.overrun + s.overrun
     FROM settled s
     JOIN locked l ON l.id = s.account_id
-    WHERE a.id = s.account_id
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
     SELECT m.id, m.account_id, m.version, m.status, i.from_status, m.reason
@@ -111,11 +113,10 @@ WITH input AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
+    SELECT i.id, i.call, i.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
            now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
-    JOIN transaction_history h ON h.id = i.id
     -- A replay stands there already, and the purchase's own row tells of its place,
     -- unless that came too late.
     WHERE i.call = 'lookup'
@@ -128,7 +129,7 @@ WITH input AS (
         status_code = NULLIF(i.status_code, 0),
         answer      = i.body
     FROM input i
-    WHERE i.call = 'replay' AND b.id = i.attempt_id
+    WHERE b.id = ANY ($19::bigint[]) AND i.call = 'replay' AND b.id = i.attempt_id
 ), note AS (
     INSERT INTO purchase_note (transaction_id, code, detail, actor)
     SELECT m.id, i.note_code, i.note_detail, i.actor
@@ -170,6 +171,7 @@ type MovePurchasesParams struct {
 	NoteCodes        []string
 	NoteDetails      []string
 	Calls            []string
+	BrokerKeys       []string
 	AttemptIds       []int64
 	RequestHashes    [][]byte
 	Results          []string
@@ -226,6 +228,7 @@ type MovePurchasesRow struct {
 // status and version it expects to find; what it finds otherwise it leaves alone, and
 // does not return. With the status go the money, the event, the history and, into
 // MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
+// Tables are restricted by "= ANY" for the reason given at RecordPurchases.
 func (q *Queries) MovePurchases(ctx context.Context, arg MovePurchasesParams) ([]MovePurchasesRow, error) {
 	rows, err := q.db.Query(ctx, movePurchases,
 		arg.Ids,
@@ -245,6 +248,7 @@ func (q *Queries) MovePurchases(ctx context.Context, arg MovePurchasesParams) ([
 		arg.NoteCodes,
 		arg.NoteDetails,
 		arg.Calls,
+		arg.BrokerKeys,
 		arg.AttemptIds,
 		arg.RequestHashes,
 		arg.Results,

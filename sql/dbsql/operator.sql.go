@@ -47,12 +47,12 @@ const manyDueNow = `-- name: ManyDueNow :many
 UPDATE transaction_history
 SET next_retry = now(),
     updated_at = now()
-WHERE id = ANY ($1::uuid[]) AND status = 'UNKNOWN'
+WHERE id = ANY ($1::uuid[]) AND status = $2::text
 RETURNING id
 `
 
-func (q *Queries) ManyDueNow(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, manyDueNow, ids)
+func (q *Queries) ManyDueNow(ctx context.Context, ids []uuid.UUID, unknown string) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, manyDueNow, ids, unknown)
 	if err != nil {
 		return nil, err
 	}

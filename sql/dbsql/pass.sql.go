@@ -14,13 +14,14 @@ import (
 )
 
 const claimPass = `-- name: ClaimPass :one
+
 UPDATE transaction_history
 SET claim        = claim + 1,
     leased_until = now() + make_interval(secs => $1::double precision),
     next_retry   = now() + make_interval(secs => $1::double precision)
 WHERE id = $2
   AND broker = $3
-  AND status = 'UNKNOWN'
+  AND status = $4::text
   AND next_retry <= now()
   AND (leased_until IS NULL OR leased_until <= now())
 RETURNING transaction_history.id, transaction_history.account_id, transaction_history.idempotency_key, transaction_history.fingerprint, transaction_history.status, transaction_history.version, transaction_history.symbol, transaction_history.quantity, transaction_history.limit_price, transaction_history.notional, transaction_history.currency, transaction_history.hold, transaction_history.cost, transaction_history.filled_quantity, transaction_history.metadata, transaction_history.reason, transaction_history.evidence, transaction_history.broker, transaction_history.broker_key, transaction_history.broker_request, transaction_history.request_hash, transaction_history.broker_order_id, transaction_history.broker_status_code, transaction_history.broker_body, transaction_history.broker_body_truncated, transaction_history.place_result, transaction_history.place_reason, transaction_history.place_status_code, transaction_history.place_duration_ms, transaction_history.sent_at, transaction_history.replay_code, transaction_history.attempts, transaction_history.next_retry, transaction_history.unknown_since, transaction_history.claim, transaction_history.leased_until, transaction_history.created_at, transaction_history.updated_at, transaction_history.settled_at,
@@ -30,6 +31,13 @@ RETURNING transaction_history.id, transaction_history.account_id, transaction_hi
           EXTRACT(EPOCH FROM now() - created_at)::double precision    AS created_age
 `
 
+type ClaimPassParams struct {
+	Lease   float64
+	ID      uuid.UUID
+	Broker  string
+	Unknown string
+}
+
 type ClaimPassRow struct {
 	TransactionHistory TransactionHistory
 	UnknownAge         float64
@@ -37,11 +45,18 @@ type ClaimPassRow struct {
 	CreatedAge         float64
 }
 
+// The statements of one purchase take UNKNOWN as a parameter: were it written out, a plan
+// made while few are UNKNOWN would read the partial indexes, and keep doing so when many are.
 // Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
 // and only the holder of the new claim may write. next_retry moves to the lease's end,
 // so a pass whose process dies is due again then.
-func (q *Queries) ClaimPass(ctx context.Context, lease float64, iD uuid.UUID, broker string) (ClaimPassRow, error) {
-	row := q.db.QueryRow(ctx, claimPass, lease, iD, broker)
+func (q *Queries) ClaimPass(ctx context.Context, arg ClaimPassParams) (ClaimPassRow, error) {
+	row := q.db.QueryRow(ctx, claimPass,
+		arg.Lease,
+		arg.ID,
+		arg.Broker,
+		arg.Unknown,
+	)
 	var i ClaimPassRow
 	err := row.Scan(
 		&i.TransactionHistory.ID,
@@ -99,24 +114,23 @@ WITH deferred AS (
         reason       = COALESCE($3, h.reason),
         replay_code  = COALESCE($4, h.replay_code),
         updated_at   = now()
-    WHERE h.id = $5 AND h.status = 'UNKNOWN' AND h.claim = $6::bigint
+    WHERE h.id = $5 AND h.status = $6::text AND h.claim = $7::bigint
     RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), answered AS (
     UPDATE broker_attempt b
-    SET duration_ms = $7::bigint,
-        result      = $8::text,
-        reason      = NULLIF($9::text, ''),
-        status_code = NULLIF($10::integer, 0),
-        answer      = $11::text
-    WHERE b.id = $12::bigint
+    SET duration_ms = $8::bigint,
+        result      = $9::text,
+        reason      = NULLIF($10::text, ''),
+        status_code = NULLIF($11::integer, 0),
+        answer      = $12::text
+    WHERE b.id = $13::bigint
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, 'lookup', h.broker_key, $6::bigint,
-           now() - make_interval(secs => $13::double precision), $7::bigint,
-           $8::text, NULLIF($9::text, ''), NULLIF($10::integer, 0), $11::text
-    FROM transaction_history h
-    WHERE h.id = $5 AND $12::bigint = 0
+    SELECT $5::uuid, 'lookup', $14::text, $7::bigint,
+           now() - make_interval(secs => $15::double precision), $8::bigint,
+           $9::text, NULLIF($10::text, ''), NULLIF($11::integer, 0), $12::text
+    WHERE $13::bigint = 0
 )
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM deferred
 `
@@ -127,6 +141,7 @@ type DeferPassParams struct {
 	Reason       *string
 	ReplayCode   *string
 	ID           uuid.UUID
+	Unknown      string
 	Claim        int64
 	DurationMs   int64
 	Result       string
@@ -134,6 +149,7 @@ type DeferPassParams struct {
 	StatusCode   int32
 	Answer       string
 	AttemptID    int64
+	BrokerKey    string
 	Took         float64
 }
 
@@ -188,6 +204,7 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		arg.Reason,
 		arg.ReplayCode,
 		arg.ID,
+		arg.Unknown,
 		arg.Claim,
 		arg.DurationMs,
 		arg.Result,
@@ -195,6 +212,7 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		arg.StatusCode,
 		arg.Answer,
 		arg.AttemptID,
+		arg.BrokerKey,
 		arg.Took,
 	)
 	var i DeferPassRow
@@ -246,14 +264,14 @@ const dueNow = `-- name: DueNow :one
 UPDATE transaction_history
 SET next_retry = now(),
     updated_at = now()
-WHERE id = $1 AND status = 'UNKNOWN'
+WHERE id = $1 AND status = $2::text
 RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
 `
 
 // An operator's word on UNKNOWN: the next pass is due at once. A pass under way keeps
 // its lease.
-func (q *Queries) DueNow(ctx context.Context, id uuid.UUID) (TransactionHistory, error) {
-	row := q.db.QueryRow(ctx, dueNow, id)
+func (q *Queries) DueNow(ctx context.Context, iD uuid.UUID, unknown string) (TransactionHistory, error) {
+	row := q.db.QueryRow(ctx, dueNow, iD, unknown)
 	var i TransactionHistory
 	err := row.Scan(
 		&i.ID,
@@ -302,14 +320,14 @@ func (q *Queries) DueNow(ctx context.Context, id uuid.UUID) (TransactionHistory,
 const insertLookup = `-- name: InsertLookup :exec
 INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                             result, reason, status_code, answer)
-SELECT h.id, 'lookup', h.broker_key, $1::bigint,
-       now() - make_interval(secs => $2::double precision), $3::bigint,
-       $4::text, NULLIF($5::text, ''), NULLIF($6::integer, 0), $7::text
-FROM transaction_history h
-WHERE h.id = $8
+SELECT $1::uuid, 'lookup', $2::text, $3::bigint,
+       now() - make_interval(secs => $4::double precision), $5::bigint,
+       $6::text, NULLIF($7::text, ''), NULLIF($8::integer, 0), $9::text
 `
 
 type InsertLookupParams struct {
+	ID           uuid.UUID
+	BrokerKey    string
 	Claim        int64
 	Took         float64
 	DurationMs   int64
@@ -317,12 +335,13 @@ type InsertLookupParams struct {
 	ResultReason string
 	StatusCode   int32
 	Answer       string
-	ID           uuid.UUID
 }
 
 // A lookup that did not end its pass: a replay follows.
 func (q *Queries) InsertLookup(ctx context.Context, arg InsertLookupParams) error {
 	_, err := q.db.Exec(ctx, insertLookup,
+		arg.ID,
+		arg.BrokerKey,
 		arg.Claim,
 		arg.Took,
 		arg.DurationMs,
@@ -330,7 +349,6 @@ func (q *Queries) InsertLookup(ctx context.Context, arg InsertLookupParams) erro
 		arg.ResultReason,
 		arg.StatusCode,
 		arg.Answer,
-		arg.ID,
 	)
 	return err
 }
@@ -341,10 +359,10 @@ WITH intended AS (
     SET sent_at     = now(),
         replay_code = NULL
     WHERE h.id = $2
-      AND h.status = 'UNKNOWN'
-      AND h.claim = $3::bigint
+      AND h.status = $3::text
+      AND h.claim = $4::bigint
       AND h.leased_until > now()
-      AND now() < h.created_at + make_interval(secs => $4::double precision)
+      AND now() < h.created_at + make_interval(secs => $5::double precision)
     RETURNING h.id, h.broker_key, h.claim
 )
 INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)
@@ -355,6 +373,7 @@ RETURNING id
 type IntendReplayParams struct {
 	RequestHash []byte
 	ID          uuid.UUID
+	Unknown     string
 	Claim       int64
 	KeyLife     float64
 }
@@ -365,6 +384,7 @@ func (q *Queries) IntendReplay(ctx context.Context, arg IntendReplayParams) (int
 	row := q.db.QueryRow(ctx, intendReplay,
 		arg.RequestHash,
 		arg.ID,
+		arg.Unknown,
 		arg.Claim,
 		arg.KeyLife,
 	)
@@ -398,11 +418,23 @@ const releaseClaim = `-- name: ReleaseClaim :exec
 UPDATE transaction_history
 SET next_retry   = now() + make_interval(secs => $1::double precision),
     leased_until = NULL
-WHERE id = $2 AND status = 'UNKNOWN' AND claim = $3
+WHERE id = $2 AND status = $3::text AND claim = $4
 `
 
+type ReleaseClaimParams struct {
+	Wait    float64
+	ID      uuid.UUID
+	Unknown string
+	Claim   int64
+}
+
 // Gives a claim back unused: the pass is due again after the wait and did not count.
-func (q *Queries) ReleaseClaim(ctx context.Context, wait float64, iD uuid.UUID, claim int64) error {
-	_, err := q.db.Exec(ctx, releaseClaim, wait, iD, claim)
+func (q *Queries) ReleaseClaim(ctx context.Context, arg ReleaseClaimParams) error {
+	_, err := q.db.Exec(ctx, releaseClaim,
+		arg.Wait,
+		arg.ID,
+		arg.Unknown,
+		arg.Claim,
+	)
 	return err
 }

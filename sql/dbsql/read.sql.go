@@ -7,6 +7,7 @@ package dbsql
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
@@ -73,14 +74,16 @@ const listAccountPurchases = `-- name: ListAccountPurchases :many
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE account_id = $1
   AND ($2::text IS NULL OR status = $2::text)
-  AND id < $3::uuid
-ORDER BY id DESC
-LIMIT $4
+  AND created_at <= $3
+  AND (created_at, id) < ($3, $4::uuid)
+ORDER BY created_at DESC, id DESC
+LIMIT $5
 `
 
 type ListAccountPurchasesParams struct {
 	AccountID string
 	Status    *string
+	BeforeAt  time.Time
 	Before    uuid.UUID
 	Page      int32
 }
@@ -89,6 +92,7 @@ func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurch
 	rows, err := q.db.Query(ctx, listAccountPurchases,
 		arg.AccountID,
 		arg.Status,
+		arg.BeforeAt,
 		arg.Before,
 		arg.Page,
 	)
@@ -441,6 +445,17 @@ func (q *Queries) PassesTotal(ctx context.Context) (int64, error) {
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const purchaseBirth = `-- name: PurchaseBirth :one
+SELECT created_at FROM transaction_history WHERE id = $1
+`
+
+func (q *Queries) PurchaseBirth(ctx context.Context, id uuid.UUID) (time.Time, error) {
+	row := q.db.QueryRow(ctx, purchaseBirth, id)
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
 }
 
 const reservedUnknown = `-- name: ReservedUnknown :many

@@ -135,7 +135,7 @@ WITH input AS (
 ), locked AS (
     SELECT a.id, a.available, a.currency
     FROM account a
-    WHERE a.id IN (SELECT i.account_id FROM input i)
+    WHERE a.id = ANY ($2::text[])
     ORDER BY a.id
     FOR NO KEY UPDATE
 ), affordable AS (
@@ -159,7 +159,7 @@ WITH input AS (
     SET available = a.available - r.hold,
         reserved  = a.reserved + r.hold
     FROM (SELECT account_id, sum(hold) AS hold FROM recorded GROUP BY account_id) r
-    WHERE a.id = r.account_id
+    WHERE a.id = ANY ($2::text[]) AND a.id = r.account_id
 )
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM recorded
 `
@@ -229,6 +229,8 @@ type RecordPurchasesRow struct {
 // does not exist or keeps another currency, or repeats a key; nothing moved for it.
 // Accounts are locked first and in order: two batches never wait for each other in a
 // circle, and a repeat sees what the first one did.
+// Wherever a table is joined here, it is also restricted by "= ANY": a plan that was made
+// while the table was small must not read all of it when it has grown.
 func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams) ([]RecordPurchasesRow, error) {
 	rows, err := q.db.Query(ctx, recordPurchases,
 		arg.Ids,

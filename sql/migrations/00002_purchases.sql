@@ -100,9 +100,10 @@ CREATE INDEX transaction_history_open_idx
 CREATE INDEX transaction_history_rejected_idx
     ON transaction_history (id) WHERE status = 'REJECTED';
 
--- Lists of one account, newest first.
+-- Lists of one account, newest first. Not by id: the primary key must stay the only index
+-- that a cached plan can find one purchase by.
 CREATE INDEX transaction_history_account_idx
-    ON transaction_history (account_id, id);
+    ON transaction_history (account_id, created_at);
 
 -- Every lookup and replay, and a first call's answer that came too late. A replay is
 -- written before it is sent, so result and duration_ms may stay empty for ever.

@@ -3,6 +3,7 @@
 -- status and version it expects to find; what it finds otherwise it leaves alone, and
 -- does not return. With the status go the money, the event, the history and, into
 -- MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
+-- Tables are restricted by "= ANY" for the reason given at RecordPurchases.
 WITH input AS (
     SELECT unnest(@ids::uuid[])                   AS id,
            unnest(@from_statuses::text[])         AS from_status,
@@ -26,6 +27,7 @@ WITH input AS (
            unnest(@note_details::text[])          AS note_detail,
            -- The exchange that gave the evidence; call is empty where there was none.
            unnest(@calls::text[])                 AS call,
+           unnest(@broker_keys::text[])           AS broker_key,
            unnest(@attempt_ids::bigint[])         AS attempt_id,
            unnest(@request_hashes::bytea[])       AS request_hash,
            unnest(@results::text[])               AS result,
@@ -58,7 +60,8 @@ WITH input AS (
         updated_at            = now(),
         settled_at            = CASE WHEN i.status IN ('COMPLETED', 'REJECTED') THEN now() END
     FROM input i
-    WHERE h.id = i.id
+    WHERE h.id = ANY (@ids::uuid[])
+      AND h.id = i.id
       AND h.status = i.from_status
       AND h.version = i.version
       AND (i.claim < 0 OR h.claim = i.claim)
@@ -74,7 +77,7 @@ WITH input AS (
 ), locked AS (
     -- In order, so that two batches never wait for each other in a circle.
     SELECT a.id FROM account a
-    WHERE a.id IN (SELECT s.account_id FROM settled s)
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s))
     ORDER BY a.id
     FOR NO KEY UPDATE
 ), money AS (
@@ -85,7 +88,7 @@ WITH input AS (
         overrun   = a.overrun + s.overrun
     FROM settled s
     JOIN locked l ON l.id = s.account_id
-    WHERE a.id = s.account_id
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
     SELECT m.id, m.account_id, m.version, m.status, i.from_status, m.reason
@@ -100,11 +103,10 @@ WITH input AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, i.call, h.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
+    SELECT i.id, i.call, i.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
            now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
-    JOIN transaction_history h ON h.id = i.id
     -- A replay stands there already, and the purchase's own row tells of its place,
     -- unless that came too late.
     WHERE i.call = 'lookup'
@@ -117,7 +119,7 @@ WITH input AS (
         status_code = NULLIF(i.status_code, 0),
         answer      = i.body
     FROM input i
-    WHERE i.call = 'replay' AND b.id = i.attempt_id
+    WHERE b.id = ANY (@attempt_ids::bigint[]) AND i.call = 'replay' AND b.id = i.attempt_id
 ), note AS (
     INSERT INTO purchase_note (transaction_id, code, detail, actor)
     SELECT m.id, i.note_code, i.note_detail, i.actor

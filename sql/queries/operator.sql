@@ -14,7 +14,7 @@ LIMIT @batch;
 UPDATE transaction_history
 SET next_retry = now(),
     updated_at = now()
-WHERE id = ANY (@ids::uuid[]) AND status = 'UNKNOWN'
+WHERE id = ANY (@ids::uuid[]) AND status = @unknown::text
 RETURNING id;
 
 -- name: InsertNotes :exec

@@ -1,3 +1,6 @@
+-- The statements of one purchase take UNKNOWN as a parameter: were it written out, a plan
+-- made while few are UNKNOWN would read the partial indexes, and keep doing so when many are.
+
 -- name: ClaimPass :one
 -- Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
 -- and only the holder of the new claim may write. next_retry moves to the lease's end,
@@ -8,7 +11,7 @@ SET claim        = claim + 1,
     next_retry   = now() + make_interval(secs => @lease::double precision)
 WHERE id = @id
   AND broker = @broker
-  AND status = 'UNKNOWN'
+  AND status = @unknown::text
   AND next_retry <= now()
   AND (leased_until IS NULL OR leased_until <= now())
 RETURNING sqlc.embed(transaction_history),
@@ -32,7 +35,7 @@ WITH intended AS (
     SET sent_at     = now(),
         replay_code = NULL
     WHERE h.id = @id
-      AND h.status = 'UNKNOWN'
+      AND h.status = @unknown::text
       AND h.claim = @claim::bigint
       AND h.leased_until > now()
       AND now() < h.created_at + make_interval(secs => @key_life::double precision)
@@ -53,7 +56,7 @@ WITH deferred AS (
         reason       = COALESCE(sqlc.narg(reason), h.reason),
         replay_code  = COALESCE(sqlc.narg(replay_code), h.replay_code),
         updated_at   = now()
-    WHERE h.id = @id AND h.status = 'UNKNOWN' AND h.claim = @claim::bigint
+    WHERE h.id = @id AND h.status = @unknown::text AND h.claim = @claim::bigint
     RETURNING h.*
 ), answered AS (
     UPDATE broker_attempt b
@@ -66,11 +69,10 @@ WITH deferred AS (
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT h.id, 'lookup', h.broker_key, @claim::bigint,
+    SELECT @id::uuid, 'lookup', @broker_key::text, @claim::bigint,
            now() - make_interval(secs => @took::double precision), @duration_ms::bigint,
            @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text
-    FROM transaction_history h
-    WHERE h.id = @id AND @attempt_id::bigint = 0
+    WHERE @attempt_id::bigint = 0
 )
 SELECT * FROM deferred;
 
@@ -78,18 +80,16 @@ SELECT * FROM deferred;
 -- A lookup that did not end its pass: a replay follows.
 INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                             result, reason, status_code, answer)
-SELECT h.id, 'lookup', h.broker_key, @claim::bigint,
+SELECT @id::uuid, 'lookup', @broker_key::text, @claim::bigint,
        now() - make_interval(secs => @took::double precision), @duration_ms::bigint,
-       @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text
-FROM transaction_history h
-WHERE h.id = @id;
+       @result::text, NULLIF(@result_reason::text, ''), NULLIF(@status_code::integer, 0), @answer::text;
 
 -- name: ReleaseClaim :exec
 -- Gives a claim back unused: the pass is due again after the wait and did not count.
 UPDATE transaction_history
 SET next_retry   = now() + make_interval(secs => @wait::double precision),
     leased_until = NULL
-WHERE id = @id AND status = 'UNKNOWN' AND claim = @claim;
+WHERE id = @id AND status = @unknown::text AND claim = @claim;
 
 -- name: DueNow :one
 -- An operator's word on UNKNOWN: the next pass is due at once. A pass under way keeps
@@ -97,5 +97,5 @@ WHERE id = @id AND status = 'UNKNOWN' AND claim = @claim;
 UPDATE transaction_history
 SET next_retry = now(),
     updated_at = now()
-WHERE id = $1 AND status = 'UNKNOWN'
+WHERE id = @id AND status = @unknown::text
 RETURNING *;

@@ -11,9 +11,13 @@ LIMIT @page;
 SELECT * FROM transaction_history
 WHERE account_id = @account_id
   AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status)::text)
-  AND id < @before::uuid
-ORDER BY id DESC
+  AND created_at <= @before_at
+  AND (created_at, id) < (@before_at, @before::uuid)
+ORDER BY created_at DESC, id DESC
 LIMIT @page;
+
+-- name: PurchaseBirth :one
+SELECT created_at FROM transaction_history WHERE id = $1;
 
 -- name: ListOpenPurchases :many
 SELECT * FROM transaction_history

@@ -4,6 +4,8 @@
 -- does not exist or keeps another currency, or repeats a key; nothing moved for it.
 -- Accounts are locked first and in order: two batches never wait for each other in a
 -- circle, and a repeat sees what the first one did.
+-- Wherever a table is joined here, it is also restricted by "= ANY": a plan that was made
+-- while the table was small must not read all of it when it has grown.
 WITH input AS (
     SELECT unnest(@ids::uuid[])               AS id,
            unnest(@account_ids::text[])       AS account_id,
@@ -23,7 +25,7 @@ WITH input AS (
 ), locked AS (
     SELECT a.id, a.available, a.currency
     FROM account a
-    WHERE a.id IN (SELECT i.account_id FROM input i)
+    WHERE a.id = ANY (@account_ids::text[])
     ORDER BY a.id
     FOR NO KEY UPDATE
 ), affordable AS (
@@ -47,7 +49,7 @@ WITH input AS (
     SET available = a.available - r.hold,
         reserved  = a.reserved + r.hold
     FROM (SELECT account_id, sum(hold) AS hold FROM recorded GROUP BY account_id) r
-    WHERE a.id = r.account_id
+    WHERE a.id = ANY (@account_ids::text[]) AND a.id = r.account_id
 )
 SELECT * FROM recorded;
 
