@@ -53,6 +53,9 @@ type node struct {
 	// trial holds the demo account's keys, where there is one.
 	trial trialKeys
 
+	// started: there is something to stop that is worth a word.
+	started bool
+
 	ending chan struct{}
 	failed chan error
 	loops  sync.WaitGroup
@@ -104,6 +107,7 @@ func (n *node) start(ctx context.Context) error {
 			return err
 		}
 	}
+	n.started = true
 	return nil
 }
 
@@ -131,14 +135,16 @@ func (n *node) fail(part string, err error) {
 func (n *node) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(forced(ctx), n.config.ShutdownTimeout)
 	defer cancel()
-	started := time.Now()
+	began := time.Now()
 	var failures []error
 	for i := len(n.stops) - 1; i >= 0; i-- {
 		if err := n.stops[i].do(ctx); err != nil {
 			failures = append(failures, fmt.Errorf("stop %s: %w", n.stops[i].part, err))
 		}
 	}
-	n.log.Info("stopped", "took", time.Since(started).Round(time.Millisecond).String())
+	if n.started {
+		n.log.Info("stopped", "took", time.Since(began).Round(time.Millisecond).String())
+	}
 	return errors.Join(failures...)
 }
 

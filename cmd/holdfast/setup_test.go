@@ -17,9 +17,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
-// binary is the real program, built once for all end-to-end tests.
+// binary is the real program, built once for all end-to-end tests, with the flags that
+// HOLDFAST_E2E_BUILD names, such as -race.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -36,6 +39,10 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	_ = os.RemoveAll(dir)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	os.Exit(code)
 }
 
@@ -176,6 +183,9 @@ func spawn(t *testing.T, settings []string, args ...string) *serving {
 	}()
 	t.Cleanup(func() {
 		s.stop()
+		if strings.Contains(s.err.String(), "DATA RACE") {
+			t.Error("a data race")
+		}
 		if t.Failed() {
 			t.Logf("log of %v:\n%s", s.cmd.Args, worthReading(s.err.String()))
 		}

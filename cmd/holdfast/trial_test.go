@@ -33,7 +33,7 @@ func TestNoSettings(t *testing.T) {
 	}
 
 	// A second one on the same data is refused, in one line; a command is not.
-	second := command(t, append(settings, "HOLDFAST_ADDR=127.0.0.1:0"), "serve", "--log-level", "error")
+	second := command(t, append(settings, "HOLDFAST_ADDR=127.0.0.1:0"), "serve")
 	if lines := strings.Count(second.err, "\n"); second.code != exitFailed || lines != 1 {
 		t.Errorf("second: exit %d, %q", second.code, second.err)
 	}
