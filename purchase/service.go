@@ -56,6 +56,9 @@ type Service struct {
 	observer  Observer
 	log       *slog.Logger
 	hurried   chan struct{}
+	// records and settlements let concurrent submissions share statements.
+	records     *batcher[draft, recording]
+	settlements *batcher[move, settlement]
 	// alarmed is when each type of alert was last raised here.
 	alarmed sync.Map
 	finals  finalCounts
@@ -66,11 +69,14 @@ const maxHurried = 4
 
 // New returns the service.
 func New(p Params) *Service {
-	return &Service{
+	s := &Service{
 		pool: p.Pool, accounts: p.Accounts, broker: p.Broker, can: p.Broker.Capabilities(), gate: p.Gate,
 		scheduler: p.Scheduler, committed: p.Committed, policy: p.Policy, switches: p.Switches,
 		observer: p.Observer, log: p.Log, hurried: make(chan struct{}, maxHurried),
 	}
+	s.records = newBatcher(recordTimeout, s.recordAll)
+	s.settlements = newBatcher(settleTimeout, s.settleAll)
+	return s
 }
 
 // AttemptsLimit is how many passes a purchase gets.

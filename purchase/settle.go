@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"holdfast/broker"
 	"holdfast/sql/dbsql"
 )
@@ -105,11 +107,46 @@ func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer
 func (s *Service) trySettle(ctx context.Context, recorded row, m move) (row, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	settled, ok, err := s.moveOne(ctx, m, nil)
+	settled, ok, err := s.moveReply(ctx, m)
 	if err != nil || ok {
 		return settled, err
 	}
 	return s.settleLate(ctx, recorded, m)
+}
+
+// settlement is what came of one reply's move.
+type settlement struct {
+	row    row
+	ok     bool
+	err    error
+	shared bool
+}
+
+// moveReply moves a purchase by its reply. A final one needs nothing but the door's
+// statement, and under load shares it with others; what they may be to blame for is
+// tried again alone.
+func (s *Service) moveReply(ctx context.Context, m move) (row, bool, error) {
+	if m.to.Final() {
+		done := s.settlements.do(m)
+		if done.err == nil || !done.shared {
+			return done.row, done.ok, done.err
+		}
+	}
+	return s.moveOne(ctx, m, nil)
+}
+
+func (s *Service) settleAll(ctx context.Context, moves []move) []settlement {
+	rows, err := s.moveAll(ctx, moves, nil)
+	moved := make(map[uuid.UUID]row, len(rows))
+	for _, r := range rows {
+		moved[r.ID] = r
+	}
+	done := make([]settlement, len(moves))
+	for i, m := range moves {
+		r, ok := moved[m.id]
+		done[i] = settlement{row: r, ok: ok, err: err, shared: len(moves) > 1}
+	}
+	return done
 }
 
 // settleLate deals with a first call's answer whose purchase has moved on meanwhile:

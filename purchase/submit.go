@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/account"
 	"holdfast/broker"
@@ -152,50 +153,91 @@ func holdOf(order broker.Order) (string, error) {
 	return exact.Format(order.Notional.Decimal), nil
 }
 
-// record holds the money and writes PENDING, in one round trip.
+// recording is what came of one draft's record.
+type recording struct {
+	row row
+	// ok: it is recorded. Otherwise, and without an error, nothing moved for it.
+	ok  bool
+	err error
+	// shared: the statement was not for this draft alone.
+	shared bool
+}
+
+// record holds the money and writes PENDING, in one round trip, which under load it
+// shares with others. What the company may be to blame for is tried again alone.
 func (s *Service) record(ctx context.Context, d draft) (row, error) {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	rows, err := dbsql.New(s.pool).RecordPurchases(ctx, d.params(s.can.Name))
-	if err != nil {
-		return s.recovered(ctx, d, err)
+	done := s.records.do(d)
+	if done.err != nil {
+		if found, ok := s.recovered(ctx, d); ok {
+			return found, nil
+		}
 	}
-	if len(rows) == 0 {
+	if done.shared && !done.ok && answered(done.err) {
+		ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+		defer cancel()
+		done = s.recordAll(ctx, []draft{d})[0]
+	}
+	switch {
+	case done.err != nil:
+		return row{}, unavailable(fmt.Errorf("record purchase: %w", done.err))
+	case !done.ok:
 		return row{}, ErrInsufficientFunds
+	default:
+		return done.row, nil
 	}
-	return row(rows[0]), nil
+}
+
+// answered tells whether the database itself said what went wrong, if anything did: then
+// nothing was recorded, and its condition is not to blame.
+func answered(err error) bool {
+	var pgErr *pgconn.PgError
+	return err == nil || errors.As(err, &pgErr)
+}
+
+// recordAll records drafts in one statement, each for itself.
+func (s *Service) recordAll(ctx context.Context, drafts []draft) []recording {
+	done := make([]recording, len(drafts))
+	rows, err := dbsql.New(s.pool).RecordPurchases(ctx, recordParams(drafts, s.can.Name))
+	recorded := make(map[uuid.UUID]row, len(rows))
+	for _, r := range rows {
+		recorded[r.ID] = row(r)
+	}
+	for i, d := range drafts {
+		r, ok := recorded[d.id]
+		done[i] = recording{row: r, ok: ok, err: err, shared: len(drafts) > 1}
+	}
+	return done
 }
 
 // recovered reads again after a failed record, whose commit may have gone through all
 // the same: what is recorded must be called.
-func (s *Service) recovered(ctx context.Context, d draft, cause error) (row, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout/2)
+func (s *Service) recovered(ctx context.Context, d draft) (row, bool) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout/2)
 	defer cancel()
 	found, err := dbsql.New(s.pool).PurchaseByID(ctx, d.id)
-	if err == nil {
-		return found, nil
-	}
-	return row{}, unavailable(fmt.Errorf("record purchase: %w", cause))
+	return found, err == nil
 }
 
-func (d draft) params(brokerName string) dbsql.RecordPurchasesParams {
-	return dbsql.RecordPurchasesParams{
-		Ids:             []uuid.UUID{d.id},
-		AccountIds:      []string{d.order.Account},
-		IdempotencyKeys: []string{d.submission.IdempotencyKey},
-		Fingerprints:    [][]byte{d.fingerprint},
-		Symbols:         []string{d.order.Symbol},
-		Quantities:      []string{optional(d.order.Quantity)},
-		LimitPrices:     []string{optional(d.order.LimitPrice)},
-		Notionals:       []string{optional(d.order.Notional)},
-		Currencies:      []string{d.order.Currency},
-		Holds:           []string{d.hold},
-		Metadata:        []string{d.submission.Metadata},
-		Brokers:         []string{brokerName},
-		BrokerKeys:      []string{d.request.Key},
-		BrokerRequests:  [][]byte{d.request.Body},
-		RequestHashes:   [][]byte{d.hash[:]},
+func recordParams(drafts []draft, brokerName string) dbsql.RecordPurchasesParams {
+	var p dbsql.RecordPurchasesParams
+	for _, d := range drafts {
+		p.Ids = append(p.Ids, d.id)
+		p.AccountIds = append(p.AccountIds, d.order.Account)
+		p.IdempotencyKeys = append(p.IdempotencyKeys, d.submission.IdempotencyKey)
+		p.Fingerprints = append(p.Fingerprints, d.fingerprint)
+		p.Symbols = append(p.Symbols, d.order.Symbol)
+		p.Quantities = append(p.Quantities, optional(d.order.Quantity))
+		p.LimitPrices = append(p.LimitPrices, optional(d.order.LimitPrice))
+		p.Notionals = append(p.Notionals, optional(d.order.Notional))
+		p.Currencies = append(p.Currencies, d.order.Currency)
+		p.Holds = append(p.Holds, d.hold)
+		p.Metadata = append(p.Metadata, d.submission.Metadata)
+		p.Brokers = append(p.Brokers, brokerName)
+		p.BrokerKeys = append(p.BrokerKeys, d.request.Key)
+		p.BrokerRequests = append(p.BrokerRequests, d.request.Body)
+		p.RequestHashes = append(p.RequestHashes, d.hash[:])
 	}
+	return p
 }
 
 // repeatOr returns the purchase that the key belongs to, or refusal where there is none.

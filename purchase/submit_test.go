@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,4 +287,48 @@ func TestRefusedCredentialsRaiseOneAlert(t *testing.T) {
 	if n := b.count("SELECT count(*) FROM alert WHERE type = 'broker.credentials_refused'"); n != 1 {
 		t.Errorf("%d alerts, want 1", n)
 	}
+}
+
+// TestCompanyDoesNoHarm lets purchases share statements with one that cannot be settled
+// and with some that cannot be paid for.
+func TestCompanyDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fund("acct-rich", "100000.00")
+	b.broker.script(func(order map[string]any) reply {
+		body := booked(order, 1)
+		if order["symbol"] != "TWIN" {
+			body["order_id"] = order["client_order_id"]
+		}
+		return reply{book: true, status: 200, body: body}
+	}, nil)
+	var wg sync.WaitGroup
+	var completed, mismatched, poor atomic.Int64
+	for i := range 60 {
+		wg.Go(func() {
+			sub := order()
+			switch i % 3 {
+			case 0:
+				sub.AccountID = "acct-rich"
+			case 1:
+				sub.AccountID, sub.Symbol = "acct-rich", "TWIN"
+			}
+			result, err := b.Submit(t.Context(), sub)
+			switch {
+			case errors.Is(err, purchase.ErrInsufficientFunds):
+				poor.Add(1)
+			case err != nil:
+				t.Errorf("submit: %v", err)
+			case result.Purchase.Status == purchase.Completed:
+				completed.Add(1)
+			case result.Purchase.Reason != nil && *result.Purchase.Reason == "mismatch":
+				mismatched.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if got := [3]int64{completed.Load(), mismatched.Load(), poor.Load()}; got != [3]int64{20 + 1 + 4, 19, 16} {
+		t.Errorf("completed, mismatched and poor are %v, want 25, 19, 16", got)
+	}
+	b.audit()
 }
