@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"holdfast/internal/bench"
@@ -41,6 +43,9 @@ func (c *benchCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	// Whoever reads may go away: what the bench has started must end all the same.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
+	defer stop()
 	report, err := bench.Run(ctx, options)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
