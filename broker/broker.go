@@ -83,6 +83,7 @@ const (
 // Reason says why an answer proves nothing.
 type Reason string
 
+// The reasons; an adapter gives no others.
 const (
 	Timeout             Reason = "timeout"
 	ConnectionFailed    Reason = "connection_failed"

@@ -143,10 +143,10 @@ func workOf(moves []move, params dbsql.MovePurchasesParams, moved []row) Work {
 	}
 	var work Work
 	for _, r := range moved {
-		switch Status(r.Status) {
-		case Unknown:
+		if Status(r.Status) == Unknown {
 			work.Purchases = append(work.Purchases, r.ID)
-		case ManualReview:
+		}
+		if Status(r.Status) == ManualReview {
 			work.Alerts = append(work.Alerts, alerts[r.ID])
 		}
 	}

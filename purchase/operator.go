@@ -168,11 +168,11 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 		return s.manyDueNow(ctx, ids, b.Actor)
 	}
 	moved, err := s.moveAll(ctx, moves, nil)
-	ids = ids[:0]
+	reopened := make([]uuid.UUID, 0, len(moved))
 	for _, r := range moved {
-		ids = append(ids, r.ID)
+		reopened = append(reopened, r.ID)
 	}
-	return ids, err
+	return reopened, err
 }
 
 func (s *Service) manyDueNow(ctx context.Context, ids []uuid.UUID, actor string) (due []uuid.UUID, err error) {

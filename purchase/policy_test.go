@@ -10,10 +10,10 @@ import (
 func TestWaitDoublesUpToTheCap(t *testing.T) {
 	t.Parallel()
 	policy := Policy{RetryBase: time.Minute, RetryCap: 30 * time.Minute}
-	want := []time.Duration{1, 2, 4, 8, 16, 30, 30}
+	want := []float64{1, 2, 4, 8, 16, 30, 30}
 	for i, minutes := range want {
-		if got := policy.Wait(i + 1); got != minutes*time.Minute {
-			t.Errorf("after pass %d: %s, want %d min", i+1, got, minutes)
+		if got := policy.Wait(i + 1); got.Minutes() != minutes {
+			t.Errorf("after pass %d: %s, want %v min", i+1, got, minutes)
 		}
 	}
 }

@@ -86,6 +86,7 @@ type ListParams struct {
 // EntryKind tells the three kinds of history entries apart.
 type EntryKind string
 
+// The kinds.
 const (
 	EntryStatus  EntryKind = "status"
 	EntryAttempt EntryKind = "attempt"

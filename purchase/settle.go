@@ -100,7 +100,7 @@ func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer
 			s.log.Error("outcome not stored: the sweep will find it out", "purchase_id", recorded.ID, "error", err)
 			return recorded
 		}
-		time.Sleep(settlePause * time.Duration(try))
+		<-time.After(settlePause * time.Duration(try))
 	}
 }
 

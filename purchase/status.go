@@ -57,6 +57,7 @@ func (s Status) CanBecome(next Status) bool {
 // Outcome is what a client may conclude from a status.
 type Outcome string
 
+// The outcomes.
 const (
 	OutcomeCompleted Outcome = "completed"
 	OutcomeRejected  Outcome = "rejected"
@@ -79,6 +80,7 @@ func (s Status) Outcome() Outcome {
 // Evidence says what ended a purchase.
 type Evidence string
 
+// What can end one: the first call's reply, a pass's lookup or replay, an operator.
 const (
 	ByReply    Evidence = "reply"
 	ByLookup   Evidence = "lookup"

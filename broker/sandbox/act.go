@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -99,8 +98,7 @@ func (a Act) check() error {
 
 // answer is an act that refuses with a code.
 func answer(status int, code, message string) Act {
-	body, _ := json.Marshal(map[string]string{"code": code, "message": message})
-	text := string(body)
+	text := fmt.Sprintf(`{"code":%q,"message":%q}`, code, message)
 	return Act{Status: status, Body: &text}
 }
 
@@ -175,7 +173,7 @@ func reset(w http.ResponseWriter) {
 func cut(w http.ResponseWriter, act Act, plain func(http.ResponseWriter)) {
 	whole := newBuffer(w.Header())
 	write(whole, act, plain)
-	w.Header().Set("Content-Length", fmt.Sprint(len(whole.body)+1))
+	w.Header().Set("Content-Length", strconv.Itoa(len(whole.body)+1))
 	w.WriteHeader(whole.status)
 	_, _ = w.Write(whole.body[:len(whole.body)/2])
 	_ = http.NewResponseController(w).Flush()
