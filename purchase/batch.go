@@ -10,9 +10,9 @@ const (
 	// maxBatch bounds the purchases that share a statement, and with it how long their
 	// accounts stay locked.
 	maxBatch = 64
-	// maxStatements is how many batches are under way at once. More of them are smaller,
-	// and wait for each other's accounts and the same disk.
-	maxStatements = 4
+	// maxStatements is how many batches are under way at once: while one waits for the
+	// disk the next is made. More of them are smaller, and dearer by the purchase.
+	maxStatements = 2
 )
 
 // batcher lets callers that come while statements are under way share the next one: one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,6 +49,8 @@ type move struct {
 	noteDetail string
 
 	exchange exchange
+	// recorded is the purchase as its own process recorded it, where that is the mover.
+	recorded *row
 }
 
 // exchange is the call that gave a move its evidence; call is empty where none did.
@@ -92,6 +95,9 @@ func (s *Service) moveOne(ctx context.Context, m move, also inTx) (moved row, ok
 // commitMoves runs the door's statement: alone, in one round trip, where nothing else
 // must happen with it.
 func (s *Service) commitMoves(ctx context.Context, moves []move, also inTx) ([]row, error) {
+	if also == nil && !slices.ContainsFunc(moves, notPlain) {
+		return settleRows(ctx, s.pool, moves)
+	}
 	params := paramsOf(moves)
 	if also == nil && !needsJobs(moves) {
 		return moveRows(ctx, s.pool, params)

@@ -23,6 +23,7 @@ const (
 func (s *Service) replyMove(r row, a broker.Answer) move {
 	m := move{
 		id: r.ID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient,
+		recorded: &r,
 		exchange: exchange{call: callPlace, brokerKey: r.BrokerKey, requestHash: r.RequestHash, answer: a},
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/shopspring/decimal"
 
 	"holdfast/account"
 	"holdfast/broker"
@@ -34,7 +35,7 @@ type draft struct {
 	id          uuid.UUID
 	submission  Submission
 	order       broker.Order
-	hold        string
+	hold        decimal.Decimal
 	fingerprint []byte
 	request     broker.Request
 	hash        [sha256.Size]byte
@@ -106,7 +107,7 @@ func (s *Service) draft(ctx context.Context, sub Submission) (draft, error) {
 
 // sealed gives the draft its id, and what follows from it for ever: the broker key and
 // the bytes of every attempt.
-func (s *Service) sealed(sub Submission, order broker.Order, hold string) (draft, error) {
+func (s *Service) sealed(sub Submission, order broker.Order, hold decimal.Decimal) (draft, error) {
 	meaning, err := fingerprint(order, sub.Metadata)
 	if err != nil {
 		return draft{}, err
@@ -135,22 +136,21 @@ func brokerKey(id uuid.UUID) string { return "hf-" + id.String() }
 
 // holdOf is what an order reserves: its notional, or quantity times limit price rounded
 // up to the currency's smallest unit.
-func holdOf(order broker.Order) (string, error) {
+func holdOf(order broker.Order) (decimal.Decimal, error) {
 	decimals, known := exact.CurrencyDecimals(order.Currency)
 	if !known {
-		return "", &FieldError{Field: "currency", Message: "is no ISO 4217 currency"}
+		return decimal.Decimal{}, &FieldError{Field: "currency", Message: "is no ISO 4217 currency"}
 	}
 	if !order.Notional.Valid {
-		total := order.Quantity.Decimal.Mul(order.LimitPrice.Decimal)
-		return exact.Format(total.RoundCeil(decimals)), nil
+		return order.Quantity.Decimal.Mul(order.LimitPrice.Decimal).RoundCeil(decimals), nil
 	}
 	if order.Notional.Decimal.Exponent() < -decimals {
-		return "", &FieldError{
+		return decimal.Decimal{}, &FieldError{
 			Field:   "notional",
 			Message: fmt.Sprintf("has more decimals than %s has (%d)", order.Currency, decimals),
 		}
 	}
-	return exact.Format(order.Notional.Decimal), nil
+	return order.Notional.Decimal, nil
 }
 
 // recording is what came of one draft's record.
@@ -198,15 +198,30 @@ func answered(err error) bool {
 func (s *Service) recordAll(ctx context.Context, drafts []draft) []recording {
 	done := make([]recording, len(drafts))
 	rows, err := dbsql.New(s.pool).RecordPurchases(ctx, recordParams(drafts, s.can.Name))
-	recorded := make(map[uuid.UUID]row, len(rows))
+	births := make(map[uuid.UUID]time.Time, len(rows))
 	for _, r := range rows {
-		recorded[r.ID] = row(r)
+		births[r.ID] = r.CreatedAt
 	}
 	for i, d := range drafts {
-		r, ok := recorded[d.id]
-		done[i] = recording{row: r, ok: ok, err: err, shared: len(drafts) > 1}
+		birth, ok := births[d.id]
+		done[i] = recording{ok: ok, err: err, shared: len(drafts) > 1}
+		if ok {
+			done[i].row = d.row(s.can.Name, birth)
+		}
 	}
 	return done
+}
+
+// row is the draft as it was recorded.
+func (d draft) row(brokerName string, birth time.Time) row {
+	return row{
+		ID: d.id, AccountID: d.order.Account, IdempotencyKey: d.submission.IdempotencyKey,
+		Fingerprint: d.fingerprint, Status: string(Pending), Version: 1, Symbol: d.order.Symbol,
+		Quantity: d.order.Quantity, LimitPrice: d.order.LimitPrice, Notional: d.order.Notional,
+		Currency: d.order.Currency, Hold: d.hold, Metadata: d.submission.Metadata,
+		Broker: brokerName, BrokerKey: d.request.Key, BrokerRequest: d.request.Body, RequestHash: d.hash[:],
+		SentAt: birth, CreatedAt: birth, UpdatedAt: birth,
+	}
 }
 
 // recovered reads again after a failed record, whose commit may have gone through all
@@ -230,7 +245,7 @@ func recordParams(drafts []draft, brokerName string) dbsql.RecordPurchasesParams
 		p.LimitPrices = append(p.LimitPrices, optional(d.order.LimitPrice))
 		p.Notionals = append(p.Notionals, optional(d.order.Notional))
 		p.Currencies = append(p.Currencies, d.order.Currency)
-		p.Holds = append(p.Holds, d.hold)
+		p.Holds = append(p.Holds, exact.Format(d.hold))
 		p.Metadata = append(p.Metadata, d.submission.Metadata)
 		p.Brokers = append(p.Brokers, brokerName)
 		p.BrokerKeys = append(p.BrokerKeys, d.request.Key)

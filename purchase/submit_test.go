@@ -2,6 +2,7 @@ package purchase_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -43,6 +44,9 @@ func TestFirstCallProves(t *testing.T) {
 			b.broker.script(always(c.answer), nil)
 			p := b.submit(order())
 			b.wantEnd(p, c.status, c.reason, c.evidence)
+			if told, kept := asJSON(t, p), asJSON(t, b.get(p.ID)); told != kept {
+				t.Errorf("told  %s\nstored %s", told, kept)
+			}
 			switch c.status {
 			case purchase.Completed:
 				b.wantMoney("750.00", "0.00", "250.00")
@@ -54,6 +58,15 @@ func TestFirstCallProves(t *testing.T) {
 			b.audit()
 		})
 	}
+}
+
+func asJSON(t *testing.T, p purchase.Purchase) string {
+	t.Helper()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func (b *bundle) wantEnd(p purchase.Purchase, status purchase.Status, reason string, evidence purchase.Evidence) {

@@ -224,7 +224,8 @@ type MovePurchasesRow struct {
 	SettledAt           *time.Time
 }
 
-// The one door: the only statement that writes a status. Each row of input names the
+// The one door's statement: with SettleReplies, which is its short form for the plainest
+// case, the only one that writes a status. Each row of input names the
 // status and version it expects to find; what it finds otherwise it leaves alone, and
 // does not return. With the status go the money, the event, the history and, into
 // MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
@@ -306,6 +307,125 @@ func (q *Queries) MovePurchases(ctx context.Context, arg MovePurchasesParams) ([
 			&i.UpdatedAt,
 			&i.SettledAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const settleReplies = `-- name: SettleReplies :many
+WITH input AS (
+    SELECT unnest($1::uuid[])               AS id,
+           unnest($2::text[])          AS status,
+           unnest($3::text[])           AS reason,
+           unnest($4::text[])             AS cost,
+           unnest($5::text[]) AS filled_quantity,
+           unnest($6::text[])         AS order_id,
+           unnest($7::text[])           AS result,
+           unnest($8::text[])    AS result_reason,
+           unnest($9::integer[])   AS status_code,
+           unnest($10::text[])            AS body,
+           unnest($11::boolean[])      AS truncated,
+           unnest($12::bigint[])       AS duration_ms
+), moved AS (
+    UPDATE transaction_history h
+    SET status                = i.status,
+        version               = 2,
+        reason                = NULLIF(i.reason, ''),
+        evidence              = 'reply',
+        cost                  = CASE WHEN i.status = 'COMPLETED' THEN COALESCE(NULLIF(i.cost, '')::numeric, h.hold) END,
+        filled_quantity       = CASE WHEN i.status = 'COMPLETED'
+                                     THEN COALESCE(NULLIF(i.filled_quantity, '')::numeric, h.quantity) END,
+        broker_order_id       = NULLIF(i.order_id, ''),
+        broker_status_code    = i.status_code,
+        broker_body           = i.body,
+        broker_body_truncated = i.truncated,
+        place_result          = i.result,
+        place_reason          = NULLIF(i.result_reason, ''),
+        place_status_code     = i.status_code,
+        place_duration_ms     = i.duration_ms,
+        updated_at            = now(),
+        settled_at            = now()
+    FROM input i
+    WHERE h.id = ANY ($1::uuid[])
+      AND h.id = i.id
+      AND h.status = $13::text
+    RETURNING h.id, h.account_id, h.status, h.hold, h.cost, h.reason, h.updated_at
+), settled AS (
+    SELECT account_id, sum(hold) AS hold, sum(COALESCE(cost, 0)) AS cost
+    FROM moved
+    GROUP BY account_id
+), locked AS (
+    SELECT a.id FROM account a
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s))
+    ORDER BY a.id
+    FOR NO KEY UPDATE
+), money AS (
+    UPDATE account a
+    SET available = a.available + s.hold - s.cost,
+        reserved  = a.reserved - s.hold,
+        spent     = a.spent + s.cost
+    FROM settled s
+    JOIN locked l ON l.id = s.account_id
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
+), event AS (
+    INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
+    SELECT id, account_id, 2, status, $13::text, reason FROM moved
+)
+SELECT id, updated_at FROM moved
+`
+
+type SettleRepliesParams struct {
+	Ids              []uuid.UUID
+	Statuses         []string
+	Reasons          []string
+	Costs            []string
+	FilledQuantities []string
+	OrderIds         []string
+	Results          []string
+	ResultReasons    []string
+	StatusCodes      []int32
+	Bodies           []string
+	Truncated        []bool
+	Durations        []int64
+	Pending          string
+}
+
+type SettleRepliesRow struct {
+	ID        uuid.UUID
+	UpdatedAt time.Time
+}
+
+// The short form of MovePurchases: PENDING, ended by the first call's reply at no more than
+// was held. No pass, no job, no alert, no note; the purchase's own row is the history.
+func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([]SettleRepliesRow, error) {
+	rows, err := q.db.Query(ctx, settleReplies,
+		arg.Ids,
+		arg.Statuses,
+		arg.Reasons,
+		arg.Costs,
+		arg.FilledQuantities,
+		arg.OrderIds,
+		arg.Results,
+		arg.ResultReasons,
+		arg.StatusCodes,
+		arg.Bodies,
+		arg.Truncated,
+		arg.Durations,
+		arg.Pending,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SettleRepliesRow
+	for rows.Next() {
+		var i SettleRepliesRow
+		if err := rows.Scan(&i.ID, &i.UpdatedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/shopspring/decimal"
 )
 
 const purchaseByID = `-- name: PurchaseByID :one
@@ -153,7 +152,7 @@ WITH input AS (
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING
-    RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
+    RETURNING id, account_id, hold, created_at
 ), held AS (
     UPDATE account a
     SET available = a.available - r.hold,
@@ -161,7 +160,7 @@ WITH input AS (
     FROM (SELECT account_id, sum(hold) AS hold FROM recorded GROUP BY account_id) r
     WHERE a.id = ANY ($2::text[]) AND a.id = r.account_id
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM recorded
+SELECT id, created_at FROM recorded
 `
 
 type RecordPurchasesParams struct {
@@ -183,45 +182,8 @@ type RecordPurchasesParams struct {
 }
 
 type RecordPurchasesRow struct {
-	ID                  uuid.UUID
-	AccountID           string
-	IdempotencyKey      string
-	Fingerprint         []byte
-	Status              string
-	Version             int32
-	Symbol              string
-	Quantity            decimal.NullDecimal
-	LimitPrice          decimal.NullDecimal
-	Notional            decimal.NullDecimal
-	Currency            string
-	Hold                decimal.Decimal
-	Cost                decimal.NullDecimal
-	FilledQuantity      decimal.NullDecimal
-	Metadata            string
-	Reason              *string
-	Evidence            *string
-	Broker              string
-	BrokerKey           string
-	BrokerRequest       []byte
-	RequestHash         []byte
-	BrokerOrderID       *string
-	BrokerStatusCode    *int32
-	BrokerBody          *string
-	BrokerBodyTruncated bool
-	PlaceResult         *string
-	PlaceReason         *string
-	PlaceStatusCode     *int32
-	PlaceDurationMs     *int64
-	SentAt              time.Time
-	ReplayCode          *string
-	Attempts            int32
-	NextRetry           *time.Time
-	UnknownSince        *time.Time
-	Claim               int64
-	LeasedUntil         *time.Time
-	CreatedAt           time.Time
-	UpdatedAt           time.Time
-	SettledAt           *time.Time
+	ID        uuid.UUID
+	CreatedAt time.Time
 }
 
 // Holds the money and inserts PENDING, for one purchase or many, and returns what was
@@ -256,47 +218,7 @@ func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams
 	var items []RecordPurchasesRow
 	for rows.Next() {
 		var i RecordPurchasesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.AccountID,
-			&i.IdempotencyKey,
-			&i.Fingerprint,
-			&i.Status,
-			&i.Version,
-			&i.Symbol,
-			&i.Quantity,
-			&i.LimitPrice,
-			&i.Notional,
-			&i.Currency,
-			&i.Hold,
-			&i.Cost,
-			&i.FilledQuantity,
-			&i.Metadata,
-			&i.Reason,
-			&i.Evidence,
-			&i.Broker,
-			&i.BrokerKey,
-			&i.BrokerRequest,
-			&i.RequestHash,
-			&i.BrokerOrderID,
-			&i.BrokerStatusCode,
-			&i.BrokerBody,
-			&i.BrokerBodyTruncated,
-			&i.PlaceResult,
-			&i.PlaceReason,
-			&i.PlaceStatusCode,
-			&i.PlaceDurationMs,
-			&i.SentAt,
-			&i.ReplayCode,
-			&i.Attempts,
-			&i.NextRetry,
-			&i.UnknownSince,
-			&i.Claim,
-			&i.LeasedUntil,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.SettledAt,
-		); err != nil {
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

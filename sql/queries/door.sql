@@ -1,5 +1,6 @@
 -- name: MovePurchases :many
--- The one door: the only statement that writes a status. Each row of input names the
+-- The one door's statement: with SettleReplies, which is its short form for the plainest
+-- case, the only one that writes a status. Each row of input names the
 -- status and version it expects to find; what it finds otherwise it leaves alone, and
 -- does not return. With the status go the money, the event, the history and, into
 -- MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
@@ -141,3 +142,66 @@ WITH input AS (
     WHERE m.status = 'MANUAL_REVIEW'
 )
 SELECT * FROM moved;
+
+-- name: SettleReplies :many
+-- The short form of MovePurchases: PENDING, ended by the first call's reply at no more than
+-- was held. No pass, no job, no alert, no note; the purchase's own row is the history.
+WITH input AS (
+    SELECT unnest(@ids::uuid[])               AS id,
+           unnest(@statuses::text[])          AS status,
+           unnest(@reasons::text[])           AS reason,
+           unnest(@costs::text[])             AS cost,
+           unnest(@filled_quantities::text[]) AS filled_quantity,
+           unnest(@order_ids::text[])         AS order_id,
+           unnest(@results::text[])           AS result,
+           unnest(@result_reasons::text[])    AS result_reason,
+           unnest(@status_codes::integer[])   AS status_code,
+           unnest(@bodies::text[])            AS body,
+           unnest(@truncated::boolean[])      AS truncated,
+           unnest(@durations::bigint[])       AS duration_ms
+), moved AS (
+    UPDATE transaction_history h
+    SET status                = i.status,
+        version               = 2,
+        reason                = NULLIF(i.reason, ''),
+        evidence              = 'reply',
+        cost                  = CASE WHEN i.status = 'COMPLETED' THEN COALESCE(NULLIF(i.cost, '')::numeric, h.hold) END,
+        filled_quantity       = CASE WHEN i.status = 'COMPLETED'
+                                     THEN COALESCE(NULLIF(i.filled_quantity, '')::numeric, h.quantity) END,
+        broker_order_id       = NULLIF(i.order_id, ''),
+        broker_status_code    = i.status_code,
+        broker_body           = i.body,
+        broker_body_truncated = i.truncated,
+        place_result          = i.result,
+        place_reason          = NULLIF(i.result_reason, ''),
+        place_status_code     = i.status_code,
+        place_duration_ms     = i.duration_ms,
+        updated_at            = now(),
+        settled_at            = now()
+    FROM input i
+    WHERE h.id = ANY (@ids::uuid[])
+      AND h.id = i.id
+      AND h.status = @pending::text
+    RETURNING h.id, h.account_id, h.status, h.hold, h.cost, h.reason, h.updated_at
+), settled AS (
+    SELECT account_id, sum(hold) AS hold, sum(COALESCE(cost, 0)) AS cost
+    FROM moved
+    GROUP BY account_id
+), locked AS (
+    SELECT a.id FROM account a
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s))
+    ORDER BY a.id
+    FOR NO KEY UPDATE
+), money AS (
+    UPDATE account a
+    SET available = a.available + s.hold - s.cost,
+        reserved  = a.reserved - s.hold,
+        spent     = a.spent + s.cost
+    FROM settled s
+    JOIN locked l ON l.id = s.account_id
+    WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
+), event AS (
+    INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
+    SELECT id, account_id, 2, status, @pending::text, reason FROM moved
+)
+SELECT id, updated_at FROM moved;

@@ -43,7 +43,7 @@ WITH input AS (
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING
-    RETURNING *
+    RETURNING id, account_id, hold, created_at
 ), held AS (
     UPDATE account a
     SET available = a.available - r.hold,
@@ -51,7 +51,7 @@ WITH input AS (
     FROM (SELECT account_id, sum(hold) AS hold FROM recorded GROUP BY account_id) r
     WHERE a.id = ANY (@account_ids::text[]) AND a.id = r.account_id
 )
-SELECT * FROM recorded;
+SELECT id, created_at FROM recorded;
 
 -- name: PurchaseByKey :one
 SELECT * FROM transaction_history WHERE account_id = $1 AND idempotency_key = $2;
