@@ -9,7 +9,7 @@ LINTER := bin/golangci-lint
 SQLC := bin/sqlc
 TOOLS := tools/go.mod tools/go.sum
 
-.PHONY: help run build test lint fmt generate verify bench postgres browser clean
+.PHONY: help run build test soak lint fmt generate verify bench postgres browser clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,9 @@ build: ## build bin/holdfast
 
 test: postgres ## run all tests with the race detector, against a real Postgres
 	$(GO) test -race -shuffle=on -timeout 10m ./...
+
+soak: postgres ## go through an outage with 2,000 purchases and four processes that are killed at random
+	HOLDFAST_TEST_PURCHASES=2000 $(GO) test -count=1 -timeout 30m -run TestOutage -v ./cmd/holdfast
 
 lint: $(LINTER) ## check style, likely mistakes and who imports whom
 	$(LINTER) run ./...
