@@ -224,6 +224,7 @@ func (e exchange) addTo(p *dbsql.MovePurchasesParams) {
 	p.Bodies = append(p.Bodies, body)
 	p.Truncated = append(p.Truncated, truncated)
 	p.Durations = append(p.Durations, e.answer.Duration.Milliseconds())
+	p.Telling = append(p.Telling, e.answer.StatusCode > 0 && (e.call == callPlace || found(e.answer)))
 }
 
 // resultReason is what an attempt's row says beside its result.

@@ -301,14 +301,14 @@ func (s *Service) moveOf(p *pass, d decision, by exchange) move {
 }
 
 func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	text, _ := kept(by.answer.Body, MaxKept)
+	text, truncated := kept(by.answer.Body, MaxKept)
 	_, err := dbsql.New(s.pool).DeferPass(ctx, dbsql.DeferPassParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
 		Reason: pointer(d.reason), ReplayCode: pointer(storable(d.replayCode)),
 		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
 		Took:   by.answer.Duration.Seconds(),
 		Result: string(by.answer.Evidence), ResultReason: storable(resultReason(by.answer)),
-		StatusCode: int32(by.answer.StatusCode), Answer: text,
+		StatusCode: int32(by.answer.StatusCode), Answer: text, Truncated: truncated,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return PassOutcome{Result: resultLostRace, Again: time.Second}, nil

@@ -89,7 +89,11 @@ func TestReplayThatIsRefusedNeedsALookup(t *testing.T) {
 			b.age(p.ID, c.age)
 			b.broker.script(always(refusal), c.after)
 			b.pass(p.ID)
-			b.wantEnd(b.get(p.ID), c.status, c.reason, c.evidence)
+			got := b.get(p.ID)
+			b.wantEnd(got, c.status, c.reason, c.evidence)
+			if got.Response == nil || got.Response.StatusCode != 422 {
+				t.Errorf("the purchase's answer is %+v, want the refusal", got.Response)
+			}
 			if n := len(b.broker.placed(p.ID)); n != 2 {
 				t.Errorf("placed %d times, want 2", n)
 			}

@@ -45,7 +45,10 @@ WITH input AS (
            unnest($23::integer[])       AS status_code,
            unnest($24::text[])                AS body,
            unnest($25::boolean[])          AS truncated,
-           unnest($26::bigint[])           AS duration_ms
+           unnest($26::bigint[])           AS duration_ms,
+           -- Whether the answer is the purchase's: one that was received and, on a pass,
+           -- speaks of the order.
+           unnest($27::boolean[])            AS telling
 ), moved AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -56,9 +59,9 @@ WITH input AS (
         filled_quantity       = CASE WHEN i.status = 'COMPLETED'
                                      THEN COALESCE(NULLIF(i.filled_quantity, '')::numeric, h.quantity) END,
         broker_order_id       = COALESCE(NULLIF(i.order_id, ''), h.broker_order_id),
-        broker_status_code    = CASE WHEN i.status_code > 0 THEN i.status_code ELSE h.broker_status_code END,
-        broker_body           = CASE WHEN i.status_code > 0 THEN i.body ELSE h.broker_body END,
-        broker_body_truncated = CASE WHEN i.status_code > 0 THEN i.truncated ELSE h.broker_body_truncated END,
+        broker_status_code    = CASE WHEN i.telling THEN i.status_code ELSE h.broker_status_code END,
+        broker_body           = CASE WHEN i.telling THEN i.body ELSE h.broker_body END,
+        broker_body_truncated = CASE WHEN i.telling THEN i.truncated ELSE h.broker_body_truncated END,
         place_result          = CASE WHEN i.call = 'place' THEN i.result ELSE h.place_result END,
         place_reason          = CASE WHEN i.call = 'place' THEN NULLIF(i.result_reason, '') ELSE h.place_reason END,
         place_status_code     = CASE WHEN i.call = 'place' THEN NULLIF(i.status_code, 0) ELSE h.place_status_code END,
@@ -180,6 +183,7 @@ type MovePurchasesParams struct {
 	Bodies           []string
 	Truncated        []bool
 	Durations        []int64
+	Telling          []bool
 }
 
 type MovePurchasesRow struct {
@@ -258,6 +262,7 @@ func (q *Queries) MovePurchases(ctx context.Context, arg MovePurchasesParams) ([
 		arg.Bodies,
 		arg.Truncated,
 		arg.Durations,
+		arg.Telling,
 	)
 	if err != nil {
 		return nil, err

@@ -113,24 +113,31 @@ WITH deferred AS (
         leased_until = NULL,
         reason       = COALESCE($3, h.reason),
         replay_code  = COALESCE($4, h.replay_code),
+        -- A refusal that waits to be confirmed is the purchase's answer from then on.
+        broker_status_code    = CASE WHEN $4::text IS NULL THEN h.broker_status_code
+                                     ELSE $5::integer END,
+        broker_body           = CASE WHEN $4::text IS NULL THEN h.broker_body
+                                     ELSE $6::text END,
+        broker_body_truncated = CASE WHEN $4::text IS NULL THEN h.broker_body_truncated
+                                     ELSE $7::boolean END,
         updated_at   = now()
-    WHERE h.id = $5 AND h.status = $6::text AND h.claim = $7::bigint
+    WHERE h.id = $8 AND h.status = $9::text AND h.claim = $10::bigint
     RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), answered AS (
     UPDATE broker_attempt b
-    SET duration_ms = $8::bigint,
-        result      = $9::text,
-        reason      = NULLIF($10::text, ''),
-        status_code = NULLIF($11::integer, 0),
-        answer      = $12::text
-    WHERE b.id = $13::bigint
+    SET duration_ms = $11::bigint,
+        result      = $12::text,
+        reason      = NULLIF($13::text, ''),
+        status_code = NULLIF($5::integer, 0),
+        answer      = $6::text
+    WHERE b.id = $14::bigint
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
                                 result, reason, status_code, answer)
-    SELECT $5::uuid, 'lookup', $14::text, $7::bigint,
-           now() - make_interval(secs => $15::double precision), $8::bigint,
-           $9::text, NULLIF($10::text, ''), NULLIF($11::integer, 0), $12::text
-    WHERE $13::bigint = 0
+    SELECT $8::uuid, 'lookup', $15::text, $10::bigint,
+           now() - make_interval(secs => $16::double precision), $11::bigint,
+           $12::text, NULLIF($13::text, ''), NULLIF($5::integer, 0), $6::text
+    WHERE $14::bigint = 0
 )
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM deferred
 `
@@ -140,14 +147,15 @@ type DeferPassParams struct {
 	Wait         float64
 	Reason       *string
 	ReplayCode   *string
+	StatusCode   int32
+	Answer       string
+	Truncated    bool
 	ID           uuid.UUID
 	Unknown      string
 	Claim        int64
 	DurationMs   int64
 	Result       string
 	ResultReason string
-	StatusCode   int32
-	Answer       string
 	AttemptID    int64
 	BrokerKey    string
 	Took         float64
@@ -203,14 +211,15 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		arg.Wait,
 		arg.Reason,
 		arg.ReplayCode,
+		arg.StatusCode,
+		arg.Answer,
+		arg.Truncated,
 		arg.ID,
 		arg.Unknown,
 		arg.Claim,
 		arg.DurationMs,
 		arg.Result,
 		arg.ResultReason,
-		arg.StatusCode,
-		arg.Answer,
 		arg.AttemptID,
 		arg.BrokerKey,
 		arg.Took,

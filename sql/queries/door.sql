@@ -36,7 +36,10 @@ WITH input AS (
            unnest(@status_codes::integer[])       AS status_code,
            unnest(@bodies::text[])                AS body,
            unnest(@truncated::boolean[])          AS truncated,
-           unnest(@durations::bigint[])           AS duration_ms
+           unnest(@durations::bigint[])           AS duration_ms,
+           -- Whether the answer is the purchase's: one that was received and, on a pass,
+           -- speaks of the order.
+           unnest(@telling::boolean[])            AS telling
 ), moved AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -47,9 +50,9 @@ WITH input AS (
         filled_quantity       = CASE WHEN i.status = 'COMPLETED'
                                      THEN COALESCE(NULLIF(i.filled_quantity, '')::numeric, h.quantity) END,
         broker_order_id       = COALESCE(NULLIF(i.order_id, ''), h.broker_order_id),
-        broker_status_code    = CASE WHEN i.status_code > 0 THEN i.status_code ELSE h.broker_status_code END,
-        broker_body           = CASE WHEN i.status_code > 0 THEN i.body ELSE h.broker_body END,
-        broker_body_truncated = CASE WHEN i.status_code > 0 THEN i.truncated ELSE h.broker_body_truncated END,
+        broker_status_code    = CASE WHEN i.telling THEN i.status_code ELSE h.broker_status_code END,
+        broker_body           = CASE WHEN i.telling THEN i.body ELSE h.broker_body END,
+        broker_body_truncated = CASE WHEN i.telling THEN i.truncated ELSE h.broker_body_truncated END,
         place_result          = CASE WHEN i.call = 'place' THEN i.result ELSE h.place_result END,
         place_reason          = CASE WHEN i.call = 'place' THEN NULLIF(i.result_reason, '') ELSE h.place_reason END,
         place_status_code     = CASE WHEN i.call = 'place' THEN NULLIF(i.status_code, 0) ELSE h.place_status_code END,

@@ -55,6 +55,13 @@ WITH deferred AS (
         leased_until = NULL,
         reason       = COALESCE(sqlc.narg(reason), h.reason),
         replay_code  = COALESCE(sqlc.narg(replay_code), h.replay_code),
+        -- A refusal that waits to be confirmed is the purchase's answer from then on.
+        broker_status_code    = CASE WHEN sqlc.narg(replay_code)::text IS NULL THEN h.broker_status_code
+                                     ELSE @status_code::integer END,
+        broker_body           = CASE WHEN sqlc.narg(replay_code)::text IS NULL THEN h.broker_body
+                                     ELSE @answer::text END,
+        broker_body_truncated = CASE WHEN sqlc.narg(replay_code)::text IS NULL THEN h.broker_body_truncated
+                                     ELSE @truncated::boolean END,
         updated_at   = now()
     WHERE h.id = @id AND h.status = @unknown::text AND h.claim = @claim::bigint
     RETURNING h.*
