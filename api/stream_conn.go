@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -174,6 +175,10 @@ type direct struct {
 	rc    *http.ResponseController
 	woken chan *outbox.Subscription
 	done  chan struct{}
+
+	// The writer is the handler's: nobody else may touch it once that has returned.
+	mu       sync.Mutex
+	returned bool
 }
 
 func newDirect(w http.ResponseWriter) *direct {
@@ -184,6 +189,7 @@ func newDirect(w http.ResponseWriter) *direct {
 }
 
 func (d *direct) serve(ctx context.Context, st *stream, begin start) {
+	defer d.leave()
 	defer st.end()
 	// The server's own deadlines are for requests, not for streams; where one cannot be
 	// lifted the client resumes.
@@ -226,5 +232,16 @@ func (d *direct) write(messages [][]byte) error {
 // close ends a write under way, too.
 func (d *direct) close() {
 	close(d.done)
-	_ = d.rc.SetWriteDeadline(time.Now())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.returned {
+		_ = d.rc.SetWriteDeadline(time.Now())
+	}
+}
+
+// leave waits for a close under way.
+func (d *direct) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.returned = true
 }
