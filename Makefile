@@ -3,13 +3,14 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 GO ?= go
 
-# The linter and the generator have a module of their own (tools/go.mod) and are
+# The linter and the generators have a module of their own (tools/go.mod) and are
 # built once for each state of it.
 LINTER := bin/golangci-lint
 SQLC := bin/sqlc
+CODEGEN := bin/oapi-codegen
 TOOLS := tools/go.mod tools/go.sum
 
-.PHONY: help run build test soak lint fmt generate verify bench postgres browser clean
+.PHONY: help run build test soak lint client fmt generate verify bench postgres browser clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +29,9 @@ soak: postgres ## go through an outage with 2,000 purchases and four processes t
 
 lint: $(LINTER) ## check style, likely mistakes and who imports whom
 	$(LINTER) run ./...
+
+client: postgres build $(CODEGEN) ## generate a client from the API's description, compile it and buy with it
+	@scripts/client.sh
 
 fmt: $(LINTER) ## format the code as lint wants it
 	$(LINTER) fmt ./...
@@ -57,3 +61,6 @@ $(LINTER): $(TOOLS)
 
 $(SQLC): $(TOOLS)
 	$(GO) build -C tools -o ../$@ github.com/sqlc-dev/sqlc/cmd/sqlc
+
+$(CODEGEN): $(TOOLS)
+	$(GO) build -C tools -o ../$@ github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
