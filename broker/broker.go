@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -146,22 +148,33 @@ type Echo struct {
 	Notional   decimal.NullDecimal
 }
 
-// Contradicts tells whether e names another symbol, quantity, price or notional than
-// order, by value. What the order left to the broker (the quantity that a notional
-// buys, say) the broker may name as it likes, but an order by quantity that comes back
-// as one by notional is another order.
-func (e Echo) Contradicts(order Order) bool {
+// Contradiction says what e names otherwise than order (symbol, quantity, price or
+// notional, by value), or nothing. What the order left to the broker (the quantity that a
+// notional buys, say) the broker may name as it likes, but an order by quantity that comes
+// back as one by notional is another order.
+func (e Echo) Contradiction(order Order) string {
+	var said []string
 	if e.Symbol != nil && *e.Symbol != order.Symbol {
-		return true
+		said = append(said, fmt.Sprintf("symbol %s, ordered %s", *e.Symbol, order.Symbol))
 	}
 	if order.Notional.Valid {
-		return differs(e.Notional, order.Notional)
+		said = append(said, differs("notional", e.Notional, order.Notional)...)
+		return strings.Join(said, "; ")
 	}
-	return differs(e.Quantity, order.Quantity) ||
-		differs(e.LimitPrice, order.LimitPrice) ||
-		(e.Notional.Valid && !e.Quantity.Valid)
+	said = append(said, differs("quantity", e.Quantity, order.Quantity)...)
+	said = append(said, differs("limit_price", e.LimitPrice, order.LimitPrice)...)
+	if e.Notional.Valid && !e.Quantity.Valid {
+		said = append(said, fmt.Sprintf("notional %s, ordered by quantity", e.Notional.Decimal))
+	}
+	return strings.Join(said, "; ")
 }
 
-func differs(echoed, ordered decimal.NullDecimal) bool {
-	return echoed.Valid && !echoed.Decimal.Equal(ordered.Decimal)
+// Contradicts tells whether there is a [Echo.Contradiction].
+func (e Echo) Contradicts(order Order) bool { return e.Contradiction(order) != "" }
+
+func differs(field string, echoed, ordered decimal.NullDecimal) []string {
+	if !echoed.Valid || echoed.Decimal.Equal(ordered.Decimal) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s %s, ordered %s", field, echoed.Decimal, ordered.Decimal)}
 }

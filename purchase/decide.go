@@ -13,6 +13,8 @@ type decision struct {
 	evidence Evidence
 	reason   string
 	replay   bool
+	// mismatch is in what the answer speaks of another order.
+	mismatch string
 
 	// Of a wait.
 	wait       time.Duration
@@ -23,8 +25,8 @@ type decision struct {
 // decideLookup says what a lookup's answer proves.
 func (s *Service) decideLookup(p *pass, by exchange) decision {
 	a := by.answer
-	if found(a) && contradicts(p.row, a) {
-		return decision{to: ManualReview, reason: string(broker.Mismatch)}
+	if said := contradiction(p.row, a); said != "" {
+		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
 	}
 	switch a.Evidence {
 	case broker.Accepted:
@@ -67,8 +69,8 @@ func (s *Service) decideAbsent(p *pass, a broker.Answer) decision {
 // lookup confirms it, unless it speaks of us and not of the order.
 func (s *Service) decideReplay(p *pass, by exchange) decision {
 	a := by.answer
-	if found(a) && contradicts(p.row, a) {
-		return decision{to: ManualReview, reason: string(broker.Mismatch)}
+	if said := contradiction(p.row, a); said != "" {
+		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
 	}
 	switch {
 	case a.Evidence == broker.Accepted:

@@ -260,7 +260,9 @@ func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange
 	m := s.moveOf(p, d, by)
 	moved, ok, err := s.moveOne(ctx, m, p.complete)
 	if errors.Is(err, ErrOrderIDTaken) {
-		m = s.moveOf(p, decision{to: ManualReview, reason: string(broker.Mismatch)}, by)
+		m = s.moveOf(p, decision{
+			to: ManualReview, reason: string(broker.Mismatch), mismatch: "order id " + m.orderID + ", which another purchase has",
+		}, by)
 		moved, ok, err = s.moveOne(ctx, m, p.complete)
 	}
 	if err != nil {
@@ -296,6 +298,9 @@ func (s *Service) moveOf(p *pass, d decision, by exchange) move {
 		return m.rejected(d.evidence, d.reason)
 	default:
 		m.to, m.reason = d.to, d.reason
+		if d.mismatch != "" {
+			return m.mismatched(d.mismatch)
+		}
 		return m
 	}
 }

@@ -233,6 +233,9 @@ func TestMismatchingEvidenceLeadsToReview(t *testing.T) {
 			})
 			b.pass(p.ID)
 			b.wantEnd(b.get(p.ID), purchase.ManualReview, "mismatch", "")
+			if n := b.count("SELECT count(*) FROM purchase_note WHERE code = 'mismatch' AND detail LIKE '%' || $1 || '%'", field); n != 1 {
+				t.Errorf("%d notes name the %s, want 1", n, field)
+			}
 			b.audit()
 		})
 	}

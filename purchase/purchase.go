@@ -41,6 +41,9 @@ func (p Purchase) Reserved() decimal.Decimal {
 	return p.Hold
 }
 
+// BrokerKey is the key under which the broker knows the purchase, in every attempt.
+func (p Purchase) BrokerKey() string { return brokerKey(p.ID) }
+
 // Response is the broker's answer as kept: Body is JSON or text, cut at MaxKept.
 type Response struct {
 	StatusCode int

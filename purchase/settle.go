@@ -26,9 +26,10 @@ func (s *Service) replyMove(r row, a broker.Answer) move {
 		recorded: &r,
 		exchange: exchange{call: callPlace, brokerKey: r.BrokerKey, requestHash: r.RequestHash, answer: a},
 	}
+	if said := contradiction(r, a); said != "" {
+		return s.uncertain(m, string(broker.Mismatch)).mismatched(said)
+	}
 	switch {
-	case (a.Evidence == broker.Accepted || a.Evidence == broker.Rejected) && contradicts(r, a):
-		return s.uncertain(m, string(broker.Mismatch))
 	case a.Evidence == broker.Accepted:
 		return m.completed(ByReply)
 	case a.Evidence == broker.Rejected:
@@ -38,13 +39,27 @@ func (s *Service) replyMove(r row, a broker.Answer) move {
 	}
 }
 
-// contradicts tells whether an answer speaks of another order than the purchase's: by
-// what it repeats, or by more filled than was asked for.
-func contradicts(r row, a broker.Answer) bool {
-	if a.Echo.Contradicts(orderOf(r)) {
-		return true
+// contradiction says in what an answer speaks of another order than the purchase's: by
+// what it repeats, or by more filled than was asked for. Empty where it does not, or where
+// it speaks of no order.
+func contradiction(r row, a broker.Answer) string {
+	if !found(a) {
+		return ""
 	}
-	return a.FilledQuantity.Valid && r.Quantity.Valid && a.FilledQuantity.Decimal.GreaterThan(r.Quantity.Decimal)
+	if said := a.Echo.Contradiction(orderOf(r)); said != "" {
+		return said
+	}
+	if a.FilledQuantity.Valid && r.Quantity.Valid && a.FilledQuantity.Decimal.GreaterThan(r.Quantity.Decimal) {
+		return fmt.Sprintf("filled %s, ordered %s", a.FilledQuantity.Decimal, r.Quantity.Decimal)
+	}
+	return ""
+}
+
+// mismatched marks a move by an answer that speaks of another order.
+func (m move) mismatched(said string) move {
+	m.reason, m.exchange.answer.Reason = string(broker.Mismatch), broker.Mismatch
+	m.noteCode, m.noteDetail = string(broker.Mismatch), "the broker says "+said
+	return m
 }
 
 func uncertainReason(a broker.Answer) string {
@@ -93,7 +108,7 @@ func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer
 			return settled
 		}
 		if errors.Is(err, ErrOrderIDTaken) {
-			m = s.uncertain(m, string(broker.Mismatch))
+			m = s.uncertain(m, string(broker.Mismatch)).mismatched("order id " + m.orderID + ", which another purchase has")
 			m.evidence, m.cost, m.filled, m.orderID = "", "", "", ""
 			continue
 		}
