@@ -34,7 +34,7 @@ type tab struct {
 func openTab(t *testing.T) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)),
-		chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))
+		chromedp.NoSandbox, chromedp.WindowSize(1200, 1000))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -92,6 +92,19 @@ func (b *tab) wantText(element chromedp.CSS, words ...string) {
 		if !strings.Contains(text, word) {
 			b.t.Errorf("%s lacks %q:\n%s", element, word, text)
 		}
+	}
+}
+
+// wantFits asks whether all of an element can be seen without scrolling it sideways.
+func (b *tab) wantFits(element string) {
+	b.t.Helper()
+	hidden, err := chromedp.Run(b.ctx, chromedp.Evaluate[int](
+		`Math.max(...[...document.querySelectorAll("`+element+`")].map(e => e.scrollWidth - e.clientWidth))`))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if hidden > 0 {
+		b.t.Errorf("%d pixels of %s are cut off", hidden, element)
 	}
 }
 
@@ -163,6 +176,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS(`a[href="`+page+`"]`)),
 	)
 	b.picture("overview")
+	b.wantFits(".scroll")
 	b.wantText("main", "Waiting for a person", "mismatch", "250.00 USD")
 
 	b.do(
@@ -175,7 +189,7 @@ func TestConsoleInABrowser(t *testing.T) {
 		chromedp.WaitVisible(chromedp.Search(`//*[contains(text(), "`+id+`")]`)),
 	)
 	b.picture("job")
-	b.wantText("body", "reconcile_purchase")
+	b.wantText("body", "reconcile_purchase", "Back to Holdfast")
 
 	b.do(
 		chromedp.Navigate(w.server.URL+page),

@@ -72,6 +72,13 @@ func (a *answer) wantOnPage(parts ...string) *answer {
 	return a
 }
 
+func (a *answer) wantNotOnPage(part string) {
+	a.t.Helper()
+	if strings.Contains(string(a.body), part) {
+		a.t.Errorf("the page has %q:\n%s", part, a.body)
+	}
+}
+
 func TestConsoleLogin(t *testing.T) {
 	t.Parallel()
 	b := console(t)
@@ -112,7 +119,8 @@ func TestConsoleLogin(t *testing.T) {
 		b.get("/river/api/jobs", "").wantProblem(401, "unauthorized")
 		b.get("/river/assets/main.js", "").wantProblem(401, "unauthorized")
 		b.get("/console/", "", http.Header{"Accept": {"application/json"}}).wantProblem(401, "unauthorized")
-		b.do(request{method: "POST", path: "/console/switches/intake"}).wantProblem(401, "unauthorized")
+		b.do(request{method: "POST", path: "/console/switches/intake"}).wantProblem(401, "unauthorized").
+			wantText("detail", "there is no operator session, or it has ended: log in at /console/login")
 		b.do(request{method: "POST", path: "/river/api/jobs/cancel"}).wantProblem(401, "unauthorized")
 		b.get("/console/", b.operator).wantStatus(303)
 	})
@@ -145,7 +153,8 @@ func TestConsolePages(t *testing.T) {
 	refused := b.buy(order(nil)).wantStatus(400).text("id")
 
 	t.Run("OverviewShowsWhatNeedsAPerson", func(t *testing.T) {
-		b.open("/console/").wantStatus(200).wantOnPage(review, unknown, "MANUAL_REVIEW", "mismatch", "250.00 USD", `<span class="state closed">closed</span>`)
+		b.open("/console/").wantStatus(200).wantOnPage(review, unknown, "MANUAL_REVIEW", "mismatch", "250.00 USD", "going through (breaker closed)")
+		b.open("/console/").wantOnPage("<dt>Held in review</dt><dd>250.00 USD </dd>", "<dt>Held in unknown</dt><dd>250.00 USD </dd>")
 	})
 	t.Run("LoadsNothingFromElsewhereAndNoScript", func(t *testing.T) {
 		for _, path := range []string{"/console/", "/console/purchases", "/console/purchases/" + review, "/console/login"} {
@@ -165,9 +174,18 @@ func TestConsolePages(t *testing.T) {
 		b.open("/console/purchases/x").wantStatus(404)
 		b.open("/console/nothing").wantStatus(404)
 	})
+	t.Run("PurchaseShowsTheKeyThatTheBrokerKnows", func(t *testing.T) {
+		b.open("/console/purchases/" + review).wantOnPage("hf-" + review)
+	})
+	t.Run("SaysNothingThatIsNotSo", func(t *testing.T) {
+		for _, word := range []string{"resolved", "reconciled", "switched", "x"} {
+			b.open("/console/purchases/" + review + "?said=" + word).wantNotOnPage(`role="status"`)
+		}
+	})
 	t.Run("List", func(t *testing.T) {
 		b.open("/console/purchases?status=UNKNOWN").wantStatus(200).wantOnPage(unknown)
 		b.open("/console/purchases?account_id=%22%3E%3Cb%3E&status=%00&before=x").wantStatus(200).wantOnPage("None.", "&#34;&gt;&lt;b&gt;")
+		b.open("/console/purchases?status=FOO").wantStatus(200).wantOnPage("no such status", unknown)
 		b.open("/console/purchases?account_id=%00%ff").wantStatus(200)
 		b.open("/console/purchases?id="+review).wantStatus(303).wantHeader("Location", "/console/purchases/"+review)
 		b.open("/console/purchases?id=x").wantStatus(200).wantOnPage("no purchase&#39;s id")
@@ -199,13 +217,15 @@ func TestConsolePages(t *testing.T) {
 		path := "/console/purchases/" + review + "/resolution"
 		form := url.Values{"outcome": {"completed"}, "note": {"asked on the phone"}, "order_id": {"X-1"}, "cost": {"249.99"}}
 		b.form(path, form).wantStatus(303).wantHeader("Location", "/console/purchases/"+review+"?said=resolved")
-		b.open("/console/purchases/"+review+"?said=resolved").wantOnPage("COMPLETED", "asked on the phone", "249.99 USD", "operator:key_", "Your word and your note")
+		b.open("/console/purchases/"+review+"?said=resolved").wantOnPage("COMPLETED", "asked on the phone", "249.99 USD", "operator:key_", "Your word and your note",
+			`X-1 <span class="dim">as settled by an operator</span>`).wantNotOnPage("Status 200, order id")
 		form.Set("outcome", "rejected")
 		form.Del("cost")
 		b.form(path, form).wantStatus(409).wantOnPage("settled already")
 	})
 	t.Run("Reconcile", func(t *testing.T) {
 		b.form("/console/purchases/"+unknown+"/reconciliation", nil).wantStatus(303)
+		b.open("/console/purchases/" + unknown + "?said=reconciled").wantOnPage("is due now")
 		b.form("/console/purchases/"+review+"/reconciliation", nil).wantStatus(409).wantOnPage("can be reconciled")
 		b.form("/console/purchases/"+uuid.NewString()+"/reconciliation", nil).wantStatus(404)
 	})

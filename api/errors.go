@@ -26,6 +26,7 @@ var known = []struct {
 	detail string
 }{
 	{auth.ErrUnauthorized, unauthorized, "the API key is unknown, expired or revoked"},
+	{console.ErrNoSession, unauthorized, "there is no operator session, or it has ended: log in at /console/login"},
 	{console.ErrCrossOrigin, forbidden, "this came from another site's page"},
 	{purchase.ErrNotFound, notFound, "there is no such purchase"},
 	{purchase.ErrAccountNotFound, accountNotFound, "there is no such account"},
@@ -35,8 +36,8 @@ var known = []struct {
 	{account.ErrKeyReused, idempotencyKeyReused, "this key belongs to a deposit of another meaning"},
 	{account.ErrExists, accountExists, "an account with this id exists already"},
 	{purchase.ErrAlreadySettled, alreadySettled, "the purchase is final already"},
-	{purchase.ErrNotResolvable, notResolvable, "the first call to the broker is still under way"},
-	{purchase.ErrNotReconcilable, notReconcilable, "only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled"},
+	{purchase.ErrNotResolvable, notResolvable, console.StillPending},
+	{purchase.ErrNotReconcilable, notReconcilable, console.NotOpen},
 	{purchase.ErrOrderIDTaken, orderIDTaken, "the broker's order id belongs to another purchase"},
 }
 

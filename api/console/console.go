@@ -13,8 +13,18 @@ import (
 	"holdfast/sql/dbsql"
 )
 
-// ErrCrossOrigin is a write that another site's page made a browser send.
-var ErrCrossOrigin = errors.New("cross-origin write")
+var (
+	// ErrCrossOrigin is a write that another site's page made a browser send.
+	ErrCrossOrigin = errors.New("cross-origin write")
+	// ErrNoSession is a request without an operator's session.
+	ErrNoSession = errors.New("no operator session")
+)
+
+// What the API and the pages say of a purchase that cannot be resolved or reconciled.
+const (
+	StillPending = "its first call to the broker is under way or was cut off; it becomes UNKNOWN by itself within its grace"
+	NotOpen      = "only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled"
+)
 
 // Params is what the console needs of the other rooms.
 type Params struct {
@@ -76,5 +86,11 @@ func (c *console) river(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Security-Policy", riverPolicy)
-	c.River.ServeHTTP(w, r)
+	if !wantsPage(r) {
+		c.River.ServeHTTP(w, r)
+		return
+	}
+	p := &riverWriter{ResponseWriter: w}
+	c.River.ServeHTTP(p, r)
+	p.send()
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,13 +31,14 @@ func (c *console) home(w http.ResponseWriter, r *http.Request) {
 
 type overviewView struct {
 	view
-	Summary  purchase.Summary
-	Statuses []purchase.Status
-	Reserved []held
-	Broker   broker.State
-	Switches []switchState
-	Review   []purchase.Purchase
-	Unknown  []purchase.Purchase
+	Summary   purchase.Summary
+	Statuses  []purchase.Status
+	Unsettled []held
+	InReview  []held
+	Broker    broker.State
+	Switches  []switchState
+	Review    []purchase.Purchase
+	Unknown   []purchase.Purchase
 }
 
 type held struct {
@@ -66,9 +68,12 @@ func (c *console) fill(ctx context.Context, v *overviewView) (err error) {
 		return err
 	}
 	for currency, amount := range v.Summary.ReservedUnknown {
-		v.Reserved = append(v.Reserved, held{amount, currency})
+		v.Unsettled = append(v.Unsettled, held{amount, currency})
 	}
-	slices.SortFunc(v.Reserved, func(a, b held) int { return strings.Compare(a.Currency, b.Currency) })
+	slices.SortFunc(v.Unsettled, func(a, b held) int { return strings.Compare(a.Currency, b.Currency) })
+	if v.InReview, err = c.heldInReview(ctx); err != nil {
+		return err
+	}
 	paused, err := c.Switches.All(ctx)
 	if err != nil {
 		return err
@@ -81,6 +86,18 @@ func (c *console) fill(ctx context.Context, v *overviewView) (err error) {
 	}
 	v.Unknown, err = c.newest(ctx, purchase.Unknown)
 	return err
+}
+
+func (c *console) heldInReview(ctx context.Context) ([]held, error) {
+	rows, err := c.queries.ReservedInReview(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read what is held in review: %w", err)
+	}
+	sums := make([]held, len(rows))
+	for i, r := range rows {
+		sums[i] = held{r.Reserved, r.Currency}
+	}
+	return sums, nil
 }
 
 func (c *console) newest(ctx context.Context, status purchase.Status) ([]purchase.Purchase, error) {
@@ -131,6 +148,9 @@ func (c *console) list(w http.ResponseWriter, r *http.Request) {
 	}
 	if query.Get("id") != "" {
 		v.Trouble = "That is no purchase's id."
+	}
+	if v.Status != "" && !purchase.Status(v.Status).Valid() {
+		v.Trouble = "There is no such status; purchases of every status are shown."
 	}
 	found, err := c.Purchases.List(ctx, listParams(v, query.Get("before")))
 	if err != nil {

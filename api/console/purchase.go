@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,7 +41,9 @@ type purchaseView struct {
 	// JobID is the newest River job, zero where there is none.
 	JobID                    int64
 	Resolvable, Reconcilable bool
-	Form                     resolutionForm
+	// ByOperator: an operator's word ended it.
+	ByOperator bool
+	Form       resolutionForm
 }
 
 type resolutionForm struct {
@@ -69,10 +72,24 @@ func (c *console) showPurchase(w http.ResponseWriter, r *http.Request, id uuid.U
 		return
 	}
 	v.Trouble, v.Form = trouble, form
-	if trouble == "" {
-		v.Message = said[r.URL.Query().Get("said")]
+	if word := r.URL.Query().Get("said"); trouble == "" && v.bearsOut(word) {
+		v.Message = said[word]
 	}
 	render(w, status, "purchase", v)
+}
+
+// bearsOut tells whether what a link asks the page to say is so.
+func (v purchaseView) bearsOut(word string) bool {
+	switch word {
+	case "resolved":
+		return v.ByOperator
+	case "reconciled":
+		return v.Purchase.Status == purchase.Unknown && slices.ContainsFunc(v.History, func(e purchase.Entry) bool {
+			return e.Code == purchase.ReasonReconcileRequested ||
+				e.Reason != nil && *e.Reason == purchase.ReasonReconcileRequested
+		})
+	}
+	return false
 }
 
 func (c *console) purchaseView(ctx context.Context, id uuid.UUID) (purchaseView, error) {
@@ -90,6 +107,7 @@ func (c *console) purchaseView(ctx context.Context, id uuid.UUID) (purchaseView,
 	}
 	open := v.Purchase.Status == purchase.Unknown || v.Purchase.Status == purchase.ManualReview
 	v.Resolvable, v.Reconcilable = open, open
+	v.ByOperator = v.Purchase.Evidence != nil && *v.Purchase.Evidence == purchase.ByOperator
 	return v, nil
 }
 
@@ -201,9 +219,9 @@ func troubleOf(err error) string {
 	case errors.Is(err, purchase.ErrAlreadySettled):
 		return "The purchase is settled already; what is below is final."
 	case errors.Is(err, purchase.ErrNotResolvable):
-		return "The first call to the broker is still under way."
+		return "The purchase is PENDING: " + StillPending + "."
 	case errors.Is(err, purchase.ErrNotReconcilable):
-		return "Only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled."
+		return "This purchase cannot be reconciled: " + NotOpen + "."
 	case errors.Is(err, purchase.ErrOrderIDTaken):
 		return "This order id belongs to another purchase."
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/api/auth"
+	"holdfast/broker"
 	"holdfast/internal/exact"
 	"holdfast/purchase"
 )
@@ -36,16 +37,12 @@ func parse(names ...string) map[string]*template.Template {
 
 var functions = template.FuncMap{
 	"time": func(t any) string {
-		switch at := t.(type) {
-		case time.Time:
-			return at.UTC().Format("2006-01-02 15:04:05 UTC")
-		case *time.Time:
-			if at != nil {
-				return at.UTC().Format("2006-01-02 15:04:05 UTC")
-			}
+		if at := moment(t); at != "–" {
+			return at + " UTC"
 		}
 		return "–"
 	},
+	"moment": moment,
 	"text": func(s *string) string {
 		if s == nil || *s == "" {
 			return "–"
@@ -68,8 +65,53 @@ var functions = template.FuncMap{
 		return exact.Format(d.Decimal)
 	},
 	"short": func(id uuid.UUID) string { s := id.String(); return s[:8] + "…" + s[len(s)-6:] },
-	"span":  func(d time.Duration) string { return d.Round(time.Second).String() },
+	"span":  span,
+	"took":  took,
+	"calls": calls,
 	"order": describe,
+}
+
+// moment writes a time, in UTC, of which there may be none.
+func moment(t any) string {
+	at, ok := t.(time.Time)
+	if p, isPointer := t.(*time.Time); isPointer && p != nil {
+		at, ok = *p, true
+	}
+	if !ok {
+		return "–"
+	}
+	return at.UTC().Format(time.DateTime)
+}
+
+// span writes an age that is zero where there is none.
+func span(age time.Duration) string {
+	switch {
+	case age == 0:
+		return "–"
+	case age < time.Second:
+		return "<1s"
+	}
+	return age.Round(time.Second).String()
+}
+
+func took(ms int64) string {
+	if ms == 0 {
+		return "<1 ms"
+	}
+	return fmt.Sprintf("%d ms", ms)
+}
+
+// calls says in words what the breaker does.
+func calls(s broker.State) string {
+	switch s {
+	case broker.Closed:
+		return "going through (breaker closed)"
+	case broker.HalfOpen:
+		return "one is tried (breaker half open)"
+	case broker.Open:
+		return "held back (breaker open)"
+	}
+	return string(s)
 }
 
 // describe says in a few words what was to be bought.

@@ -28,6 +28,8 @@ func (c *console) operator(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), p)))
 		case errors.Is(err, auth.ErrUnauthorized) && wantsPage(r):
 			http.Redirect(w, r, loginPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		case errors.Is(err, auth.ErrUnauthorized):
+			c.Refuse(w, r, ErrNoSession)
 		default:
 			c.Refuse(w, r, err)
 		}

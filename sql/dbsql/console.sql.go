@@ -7,6 +7,8 @@ package dbsql
 
 import (
 	"context"
+
+	"github.com/shopspring/decimal"
 )
 
 const jobOfPurchase = `-- name: JobOfPurchase :one
@@ -22,4 +24,37 @@ func (q *Queries) JobOfPurchase(ctx context.Context, purchaseID string) (int64, 
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const reservedInReview = `-- name: ReservedInReview :many
+SELECT currency, sum(hold)::numeric AS reserved FROM transaction_history
+WHERE status = 'MANUAL_REVIEW'
+GROUP BY currency
+ORDER BY currency
+`
+
+type ReservedInReviewRow struct {
+	Currency string
+	Reserved decimal.Decimal
+}
+
+// What purchases that wait for a person hold, for the console's overview.
+func (q *Queries) ReservedInReview(ctx context.Context) ([]ReservedInReviewRow, error) {
+	rows, err := q.db.Query(ctx, reservedInReview)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReservedInReviewRow
+	for rows.Next() {
+		var i ReservedInReviewRow
+		if err := rows.Scan(&i.Currency, &i.Reserved); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

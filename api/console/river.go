@@ -1,0 +1,35 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"strings"
+)
+
+// wayBack ends River's pages, which know nothing of the console.
+const wayBack = `<a href="/console/" style="position:fixed;right:1rem;bottom:1rem;z-index:99;padding:.4rem .9rem;border-radius:6px;background:#2457c5;color:#fff;font:14px system-ui,sans-serif">Back to Holdfast</a></body>`
+
+// riverWriter holds one of River's pages back until the way back stands in it.
+type riverWriter struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (w *riverWriter) WriteHeader(status int) { w.status = cmp.Or(w.status, status) }
+
+func (w *riverWriter) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(b)
+}
+
+func (w *riverWriter) send() {
+	body, status := w.body.Bytes(), cmp.Or(w.status, http.StatusOK)
+	if status == http.StatusOK && strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		body = bytes.Replace(body, []byte("</body>"), []byte(wayBack), 1)
+		w.Header().Del("Content-Length")
+	}
+	w.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.Write(body)
+}
