@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strings"
@@ -15,8 +16,13 @@ import (
 // authenticate asks for an API key or a provider's token in the Authorization header.
 func (a *api) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := bearer(r)
+		if key == "" {
+			refuse(w, r, because(unauthorized, "the request needs one header of the form Authorization: Bearer KEY"))
+			return
+		}
 		ctx, cancel := databaseContext(r)
-		p, err := a.Keys.Authenticate(ctx, bearer(r))
+		p, err := a.Keys.Authenticate(ctx, key)
 		cancel()
 		a.proceed(w, r, next, p, err)
 	})
@@ -35,6 +41,9 @@ func (a *api) authenticateStream(next http.Handler) http.Handler {
 		ctx, cancel := databaseContext(r)
 		p, err := a.Keys.RedeemTicket(ctx, ticket)
 		cancel()
+		if errors.Is(err, auth.ErrUnauthorized) {
+			err = because(unauthorized, "the ticket is unknown, used up or expired: each opens one stream within a minute")
+		}
 		a.proceed(w, r, next, p, err)
 	})
 }

@@ -229,6 +229,8 @@ func TestRoutes(t *testing.T) {
 		}
 		ticket(w.operator).wantStatus(201)
 		ticket("").wantProblem(401, "unauthorized")
+		w.get("/v1/events?ticket=spent", "").wantProblem(401, "unauthorized").
+			wantText("detail", "the ticket is unknown, used up or expired: each opens one stream within a minute")
 	})
 	t.Run("Unknown", func(t *testing.T) {
 		w.get("/nothing", "").wantProblem(404, "not-found")

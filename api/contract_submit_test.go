@@ -227,7 +227,8 @@ func TestSubmitWho(t *testing.T) {
 		return w.do(request{method: "POST", path: "/v1/purchases", key: key, body: order(nil), header: header})
 	}
 	post("", withKey("k")).wantProblem(401, "unauthorized").wantHeader("WWW-Authenticate", `Bearer realm="holdfast"`)
-	post("hf_client_unknown", withKey("k")).wantProblem(401, "unauthorized")
+	post("", withKey("k")).wantText("detail", "the request needs one header of the form Authorization: Bearer KEY")
+	post("hf_client_unknown", withKey("k")).wantProblem(401, "unauthorized").wantText("detail", "the API key is unknown, expired or revoked")
 	post("", http.Header{"Idempotency-Key": {"k"}, "Authorization": {"Basic YTpi"}}).wantProblem(401, "unauthorized")
 	post("", http.Header{"Idempotency-Key": {"k"}, "Authorization": {"Bearer " + w.client, "Bearer " + w.other}}).wantProblem(401, "unauthorized")
 	post(w.operator, withKey("k")).wantProblem(403, "forbidden")

@@ -104,16 +104,29 @@ func (b *body) read(raw []byte) error {
 	}
 	for d.PeekKind() != '}' {
 		if err := b.readField(d); err != nil {
-			return invalid(fieldError{"body", fmt.Sprintf("is not valid JSON at byte %d", d.InputOffset())})
+			return brokenJSON(d, err)
 		}
 	}
 	if _, err := d.ReadToken(); err != nil {
-		return invalid(fieldError{"body", "is not valid JSON"})
+		return brokenJSON(d, err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return invalid(fieldError{"body", "must end after its JSON object"})
 	}
 	return nil
+}
+
+// brokenJSON says where a document breaks off or goes wrong.
+func brokenJSON(d *jsontext.Decoder, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return invalid(fieldError{"body", "ends before its JSON object does"})
+	}
+	at := d.InputOffset()
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		at = syntax.ByteOffset
+	}
+	return invalid(fieldError{"body", fmt.Sprintf("is not valid JSON at byte %d", at)})
 }
 
 func (b *body) readField(d *jsontext.Decoder) error {

@@ -28,6 +28,12 @@ func problemTable() []openapi.Problem {
 	return table
 }
 
+// home leads a person who has only the address to what it is.
+func home(w http.ResponseWriter, r *http.Request) error {
+	http.Redirect(w, r, "/docs", http.StatusSeeOther)
+	return nil
+}
+
 func openAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Cache-Control", "max-age=300")
 	answerBytes(w, http.StatusOK, openapi.JSON())

@@ -103,6 +103,14 @@ func TestWrongInput(t *testing.T) {
 			refused(t, bad+"", "body")
 		}
 	})
+	t.Run("SaysWhereTheTextBreaks", func(t *testing.T) {
+		for body, want := range map[string]string{
+			`{"symbol":"A`: "body ends before its JSON object does", `{"symbol":"A",`: "body ends before its JSON object does",
+			`{`: "body ends before its JSON object does", `{"symbol":nil}`: "body is not valid JSON at byte 11",
+		} {
+			w.buy(body).wantProblem(400, "invalid-request").wantText("detail", want)
+		}
+	})
 	if n := w.count("SELECT count(*) FROM transaction_history"); n != 1 {
 		t.Errorf("%d rows, want the one good purchase", n)
 	}

@@ -81,7 +81,11 @@ func describe(t *testing.T, sent *http.Request, body string, a *answer) {
 
 // undescribed: pages for people, and HEAD, which every GET has.
 func undescribed(r *http.Request) bool {
-	return r.Method == http.MethodHead || strings.HasPrefix(r.URL.Path, "/console") || strings.HasPrefix(r.URL.Path, "/river")
+	return r.Method == http.MethodHead || forPeople(r.URL.Path)
+}
+
+func forPeople(path string) bool {
+	return path == "/" || strings.HasPrefix(path, "/console") || strings.HasPrefix(path, "/river")
 }
 
 func TestDescriptionIsValidAndServed(t *testing.T) {
@@ -109,7 +113,7 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	w := setup(t)
 	var routed []string
 	err = chi.Walk(api.Router(w.params), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if method != http.MethodHead && !strings.HasPrefix(route, "/console") && !strings.HasPrefix(route, "/river") {
+		if method != http.MethodHead && !forPeople(route) {
 			routed = append(routed, method+" "+route)
 		}
 		return nil
@@ -140,5 +144,6 @@ func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 		}
 	}
 	w.get("/docs/problems/not-found", "").wantStatus(303).wantHeader("Location", "/docs#not-found")
+	w.get("/", "").wantStatus(303).wantHeader("Location", "/docs")
 	w.get("/docs/problems/nothing", "").wantProblem(404, "not-found")
 }

@@ -25,6 +25,7 @@ func (a *api) routes() *chi.Mux {
 
 // openRoutes ask for no key.
 func (a *api) openRoutes(r chi.Router) {
+	get(r, "/", home)
 	get(r, "/healthz", a.healthy)
 	get(r, "/readyz", a.ready)
 	get(r, "/openapi.json", openAPI)
