@@ -111,13 +111,27 @@ func TestIntegrateSnippets(t *testing.T) {
 	for i, part := range strings.Split(w.run(dir, "bash", "-c", script), "---8<---")[1:] {
 		wantInOrder(t, part, shell[i].wants)
 	}
+	w.outside(dir, string(page))
 	for i, program := range programs {
 		file := filepath.Join(dir, fmt.Sprintf("program%d.go", i))
 		if err := os.WriteFile(file, []byte(program.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		wantInOrder(t, w.run("..", "go", "run", file), program.wants)
+		wantInOrder(t, w.run(dir, "go", "run", "-mod=mod", file), program.wants)
 	}
+}
+
+// outside makes dir a module of its own that takes the client as the page says. The sums
+// are ours, and no go mod tidy asks for them: a test needs no network.
+func (w *world) outside(dir, page string) {
+	w.t.Helper()
+	take := regexp.MustCompile(`(?m)^go mod edit .*$`).FindString(page)
+	root, err := filepath.Abs("..")
+	if err != nil || take == "" {
+		w.t.Fatalf("take the client by %q: %v", take, err)
+	}
+	take = strings.ReplaceAll(take, "/path/to/holdfast", "'"+root+"'")
+	w.run(dir, "bash", "-c", "go mod init example.com/shop && cp '"+root+"/go.sum' . && "+take)
 }
 
 // snippet is a piece of the page, and what its output must contain, in this order.
