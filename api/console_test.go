@@ -181,6 +181,7 @@ func TestConsolePages(t *testing.T) {
 		for _, word := range []string{"resolved", "reconciled", "switched", "x"} {
 			b.open("/console/purchases/" + review + "?said=" + word).wantNotOnPage(`role="status"`)
 		}
+		b.open("/console/?said=resolved").wantNotOnPage(`role="status"`)
 	})
 	t.Run("List", func(t *testing.T) {
 		b.open("/console/purchases?status=UNKNOWN").wantStatus(200).wantOnPage(unknown)

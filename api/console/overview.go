@@ -55,7 +55,9 @@ func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
 	defer cancel()
 	v := overviewView{view: c.view(ctx), Statuses: purchase.Statuses(), Broker: c.Gate.State()}
-	v.Message = said[r.URL.Query().Get("said")]
+	if word := r.URL.Query().Get("said"); word == "switched" {
+		v.Message = said[word]
+	}
 	if err := c.fill(ctx, &v); err != nil {
 		c.fail(w, r, err)
 		return
