@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -88,6 +90,13 @@ func Attach(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Exists says whether the folder holds a cluster, or what stands in a cluster's place,
+// which [Attach] refuses. It makes nothing.
+func Exists(dataDir string) bool {
+	_, err := os.Lstat(place{root: dataDir}.data())
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func prepare(cfg Config) (*Server, error) {
