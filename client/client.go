@@ -98,9 +98,9 @@ func (c *Client) do(ctx context.Context, call call, into any) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	response, err := c.http.Do(request)
+	response, err := c.send(request)
 	if err != nil {
-		return answer{}, fmt.Errorf("call holdfast: %w", err)
+		return answer{}, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -141,6 +141,20 @@ func (c *Client) request(ctx context.Context, call call) (*http.Request, error) 
 		request.Header.Set(name, value)
 	}
 	return request, nil
+}
+
+// send makes the request. That nobody listens at the address is the likeliest failure and
+// is told as that.
+func (c *Client) send(request *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(request)
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return nil, fmt.Errorf("no Holdfast answers at %s: %w", c.base, dial)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("call holdfast: %w", err)
+	}
+	return response, nil
 }
 
 // values is a query of what is not empty.

@@ -94,6 +94,9 @@ func (c *Client) Events(ctx context.Context, p EventsParams) iter.Seq2[Event, er
 // errEnough: the caller wants no more.
 var errEnough = errors.New("enough")
 
+// errEnded: the server has ended the stream, as it does when it stops.
+var errEnded = errors.New("the stream has ended")
+
 // errSilent: the connection is open and dead.
 var errSilent = errors.New("stream has gone silent")
 
@@ -148,7 +151,7 @@ func (f *follower) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	return because(ctx, io.ErrUnexpectedEOF)
+	return because(ctx, errEnded)
 }
 
 // because prefers the reason why ctx ended.
@@ -171,7 +174,7 @@ func (f *follower) open(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := f.client.http.Do(request)
+	response, err := f.client.send(request)
 	if err != nil {
 		return nil, err
 	}

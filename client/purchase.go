@@ -58,6 +58,9 @@ type Purchase struct {
 // Final tells whether nothing will change any more.
 func (p Purchase) Final() bool { return p.Outcome == OutcomeCompleted || p.Outcome == OutcomeRejected }
 
+// BrokerKey is the key under which the broker knows the purchase.
+func (p Purchase) BrokerKey() string { return "hf-" + p.ID }
+
 // BrokerResponse is what the broker answered.
 type BrokerResponse struct {
 	StatusCode int             `json:"status_code"`
