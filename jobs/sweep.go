@@ -47,6 +47,8 @@ type sweeper struct {
 	interval  time.Duration
 	log       *slog.Logger
 	pruned    time.Time
+	// hurried: the first sweep of this process has passed.
+	hurried bool
 }
 
 func newSweeper(cfg Config, scheduler *Scheduler) *sweeper {
@@ -148,8 +150,13 @@ func (s *sweeper) hurry(ctx context.Context) error {
 		n, err := dbsql.New(s.pool).HurryStrayedJobs(ctx, slack.Seconds(), int32(batch))
 		return int(n), err
 	})
+	level := slog.LevelWarn
+	if !s.hurried { // nobody ran what fell due while every process was down
+		level = slog.LevelInfo
+	}
+	s.hurried = true
 	if n > 0 {
-		s.log.WarnContext(ctx, "hurried jobs that strayed from their purchase's time", "jobs", n)
+		s.log.Log(ctx, level, "hurried jobs that strayed from their purchase's time", "jobs", n)
 	}
 	return err
 }
