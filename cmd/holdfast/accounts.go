@@ -23,15 +23,16 @@ const (
 
 type accountCommand struct {
 	Create  accountCreateCommand  `cmd:"" help:"Create an account."`
+	Show    accountShowCommand    `cmd:"" help:"Show an account's balances."`
 	Deposit accountDepositCommand `cmd:"" help:"Add money to an account."`
 }
 
-func withAccounts(ctx context.Context, a *app, use func(ctx context.Context, accounts *account.Store) error) error {
+func withAccounts(ctx context.Context, a *app, open opener, use func(ctx context.Context, accounts *account.Store) error) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
 	}
-	pool, done, err := openDatabase(ctx, c)
+	pool, done, err := open(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return withAccounts(ctx, a, func(ctx context.Context, accounts *account.Store) error {
+	return withAccounts(ctx, a, makeDatabase, func(ctx context.Context, accounts *account.Store) error {
 		acc, err := accounts.Create(ctx, account.CreateParams{
 			ID: c.ID, Currency: c.Currency, Available: amount, Actor: cliActor,
 		})
@@ -60,6 +61,24 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *app) error {
 		}
 		if err != nil {
 			return accountFault(err)
+		}
+		return printAccount(a, acc, c.JSON)
+	})
+}
+
+type accountShowCommand struct {
+	ID   string `arg:"" help:"The account's id."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (c *accountShowCommand) Run(ctx context.Context, a *app) error {
+	return withAccounts(ctx, a, openDatabase, func(ctx context.Context, accounts *account.Store) error {
+		acc, err := accounts.Get(ctx, c.ID)
+		if errors.Is(err, account.ErrNotFound) {
+			return fmt.Errorf("there is no account %q", c.ID)
+		}
+		if err != nil {
+			return err
 		}
 		return printAccount(a, acc, c.JSON)
 	})
@@ -82,7 +101,7 @@ func (c *accountDepositCommand) Run(ctx context.Context, a *app) error {
 	if key == "" {
 		key = "cli-" + uuid.NewString()
 	}
-	return withAccounts(ctx, a, func(ctx context.Context, accounts *account.Store) error {
+	return withAccounts(ctx, a, openDatabase, func(ctx context.Context, accounts *account.Store) error {
 		acc, _, err := accounts.Deposit(ctx, account.DepositParams{
 			AccountID: c.ID, IdempotencyKey: key, Amount: amount, Note: c.Note, Actor: cliActor,
 		})

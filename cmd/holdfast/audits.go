@@ -31,11 +31,11 @@ func (c *auditCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	return c.print(a, report)
+	return c.print(a, report, nameDatabase(settings))
 }
 
-func (c *auditCommand) print(a *app, report audit.Report) error {
-	if err := c.write(a, report); err != nil {
+func (c *auditCommand) print(a *app, report audit.Report, where string) error {
+	if err := c.write(a, report, where); err != nil {
 		return err
 	}
 	if !report.OK {
@@ -44,7 +44,7 @@ func (c *auditCommand) print(a *app, report audit.Report) error {
 	return nil
 }
 
-func (c *auditCommand) write(a *app, report audit.Report) error {
+func (c *auditCommand) write(a *app, report audit.Report, where string) error {
 	if c.JSON {
 		return printJSON(a.out, report)
 	}
@@ -59,7 +59,7 @@ func (c *auditCommand) write(a *app, report audit.Report) error {
 		fmt.Fprintf(&text, "%s awaits the sweep\n", id)
 	}
 	if report.OK {
-		text.WriteString("every invariant holds\n")
+		fmt.Fprintf(&text, "every invariant holds in %s\n", plain(where))
 	}
 	_, err := io.WriteString(a.out, text.String())
 	return err

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +43,12 @@ func TestExitCodes(t *testing.T) {
 		"NoWebhook":       {args: []string{"alert", "test"}, code: exitUsage, says: "HOLDFAST_ALERT_WEBHOOK_URL"},
 		"NoDatabase": {args: []string{"key", "list"}, code: exitFailed, says: "connect",
 			settings: []string{"HOLDFAST_DATABASE_URL=postgres://nobody@127.0.0.1:1/none"}},
+		"ListOfNone": {args: []string{"list", "--limit", "0"}, code: exitUsage, says: "--limit",
+			settings: []string{"HOLDFAST_API_KEY=k"}},
+		"ListNobodyThere": {args: []string{"list"}, code: exitFailed, says: "no Holdfast answers at http://127.0.0.1:1",
+			settings: []string{"HOLDFAST_URL=http://127.0.0.1:1", "HOLDFAST_API_KEY=k"}},
+		"WatchNobodyThere": {args: []string{"watch"}, code: exitFailed, says: "no Holdfast answers at http://127.0.0.1:1",
+			settings: []string{"HOLDFAST_URL=http://127.0.0.1:1", "HOLDFAST_API_KEY=k"}},
 		"Completion": {args: []string{"completion", "bash"}, code: exitDone, says: "complete -C"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,6 +56,9 @@ func TestExitCodes(t *testing.T) {
 			r := command(t, test.settings, test.args...)
 			if r.code != test.code || !strings.Contains(r.out+r.err, test.says) {
 				t.Errorf("exit %d, want %d with %q:\n%s%s", r.code, test.code, test.says, r.out, r.err)
+			}
+			if strings.Count(r.err, "connection refused") > 1 {
+				t.Errorf("told twice: %q", r.err)
 			}
 			if r.code != exitDone && strings.Count(r.err, "\n") != 1 {
 				t.Errorf("not one line: %q", r.err)
@@ -69,6 +82,46 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	}
 }
 
+// What reads or changes a database does not make one: of a database that a slip has just
+// made, every invariant holds.
+func TestNoDatabaseIsMadeByASlip(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"Audit":          {"audit"},
+		"KeyList":        {"key", "list"},
+		"KeyRevoke":      {"key", "revoke", "key_none"},
+		"AccountShow":    {"account", "show", "demo"},
+		"AccountDeposit": {"account", "deposit", "--id", "demo", "--amount", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "typo")
+			r := command(t, []string{"HOLDFAST_DATA_DIR=" + dir}, args...)
+			want := "no Holdfast database in " + dir + ": set HOLDFAST_DATA_DIR or HOLDFAST_DATABASE_URL"
+			if r.code != exitFailed || !strings.Contains(r.err, want) || r.out != "" {
+				t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the folder was made: %v", err)
+			}
+		})
+	}
+}
+
+// What a new database begins with makes it.
+func TestAccountCreateMakesTheDatabase(t *testing.T) {
+	t.Parallel()
+	settings := trialSettings(t)
+	must(t, settings, "account", "create", "--id", "acct-1", "--currency", "USD", "--available", "10")
+	if out := must(t, settings, "account", "show", "acct-1", "--json"); !strings.Contains(out, `"available":"10.00"`) {
+		t.Errorf("account: %s", out)
+	}
+	dir := strings.TrimPrefix(settings[0], "HOLDFAST_DATA_DIR=")
+	if out := must(t, settings, "audit"); !strings.Contains(out, "every invariant holds in the private Postgres in "+dir) {
+		t.Errorf("audit: %s", out)
+	}
+}
+
 func TestKeysAndAccounts(t *testing.T) {
 	t.Parallel()
 	settings := []string{"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t)}
@@ -78,6 +131,9 @@ func TestKeysAndAccounts(t *testing.T) {
 		t.Errorf("again: exit %d, %q", r.code, r.err)
 	}
 	deposit := []string{"account", "deposit", "--id", "acct-1", "--amount", "50.00", "--idempotency-key", "d1", "--json"}
+	if r := command(t, settings, "account", "show", "none"); r.code != exitFailed {
+		t.Errorf("no account shown: exit %d", r.code)
+	}
 	for range 2 { // the second is the same deposit
 		if out := must(t, settings, deposit...); !strings.Contains(out, `"available":"1050.00"`) {
 			t.Errorf("deposit: %s", out)

@@ -44,7 +44,7 @@ func TestCommandsOfTheAPI(t *testing.T) {
 		t.Errorf("waited for %+v", p)
 	}
 	shown := must(t, client, "show", p.ID)
-	for _, word := range []string{"COMPLETED", "by replay", "connection_closed", "lookup", "absent", "worker"} {
+	for _, word := range []string{"COMPLETED", "by replay", "connection_closed", "lookup", "absent", "worker", "hf-" + p.ID} {
 		if !strings.Contains(shown, word) {
 			t.Errorf("show lacks %q:\n%s", word, shown)
 		}
@@ -84,7 +84,7 @@ func TestSwitchPausesIntake(t *testing.T) {
 	if a, err := s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "AAPL"), "Idempotency-Key", "k"); err != nil || a.status != http.StatusServiceUnavailable {
 		t.Errorf("bought while paused: %d, %v: %s", a.status, err, a.body)
 	}
-	must(t, operator, "switch", "resume", "intake", "--note", "again")
+	must(t, operator, "switch", "resume", "intake")
 	if a, p := s.buy(w.client, "acct-1", "AAPL", "k"); a.status != http.StatusCreated {
 		t.Errorf("after resuming: %d, %+v", a.status, p)
 	}

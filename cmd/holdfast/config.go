@@ -95,7 +95,10 @@ func loadConfig(find lookup) (config, error) {
 	readDatabase(r, &c)
 	c.Policy = readPolicy(r, c.Broker)
 	if c.DataDir == "" {
-		c.DataDir = defaultDataDir()
+		c.DataDir = defaultDataDir(os.Geteuid(), os.Getenv)
+	}
+	if c.DataDir == "" && c.DatabaseURL == "" {
+		r.fault("%s", noDataDir)
 	}
 	if len(r.problems) == 0 {
 		checkContradictions(r, c)
@@ -201,11 +204,17 @@ func readLog(r *reader) logConfig {
 	return c
 }
 
+const noDataDir = "HOME is not set: set HOLDFAST_DATA_DIR"
+
 // defaultDataDir is the user's data dir. Root's own home is closed to the user that
-// Postgres must run as, so root gets a folder beside other services' data.
-func defaultDataDir() string {
-	if os.Geteuid() == 0 {
+// Postgres must run as, so root gets a folder beside other services' data. It is empty
+// where nothing says who the user is.
+func defaultDataDir(uid int, getenv func(string) string) string {
+	if uid == 0 {
 		return "/var/lib/holdfast"
+	}
+	if getenv("HOME") == "" && getenv("XDG_DATA_HOME") == "" {
+		return ""
 	}
 	return filepath.Join(xdg.DataHome, "holdfast")
 }

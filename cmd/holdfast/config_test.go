@@ -179,3 +179,25 @@ func TestAlpacaKeys(t *testing.T) {
 		})
 	}
 }
+
+// Without a home the data dir would be a folder in the root of the file system.
+func TestDataDirNeedsAHome(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		uid  int
+		home string
+		none bool
+	}{
+		"NoHome": {1000, "", true},
+		"Home":   {1000, "/home/me", false},
+		"Root":   {0, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := defaultDataDir(test.uid, func(name string) string { return map[string]string{"HOME": test.home}[name] })
+			if (dir == "") != test.none {
+				t.Errorf("data dir is %q", dir)
+			}
+		})
+	}
+}

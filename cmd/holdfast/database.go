@@ -62,10 +62,23 @@ func mayPass(err error) bool {
 	return strings.HasPrefix(said.Code, "57P") || strings.HasPrefix(said.Code, "53")
 }
 
-// openDatabase is for the commands that need the database for a moment: the one that
-// the settings name, else the data dir's, running or not. The private one is brought to
-// this version; a foreign one of another version is refused.
+// An opener gives a command the database for a moment, and what to call after its use.
+type opener func(ctx context.Context, c config) (*pgxpool.Pool, func(), error)
+
+// openDatabase opens the database that the settings name, else the data dir's, running or
+// not. It makes none: of one that a slip in a setting has just made, every question has a
+// reassuring answer.
 func openDatabase(ctx context.Context, c config) (*pgxpool.Pool, func(), error) {
+	if c.DatabaseURL == "" && !localpg.Exists(c.DataDir) {
+		return nil, nil, fmt.Errorf("no Holdfast database in %s: set HOLDFAST_DATA_DIR or HOLDFAST_DATABASE_URL", c.DataDir)
+	}
+	return makeDatabase(ctx, c)
+}
+
+// makeDatabase is openDatabase for the commands that a new database begins with: the
+// private one is made where it is missing, and brought to this version; a foreign one of
+// another version is refused.
+func makeDatabase(ctx context.Context, c config) (*pgxpool.Pool, func(), error) {
 	url, leave, err := databaseFor(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -106,4 +119,16 @@ func databaseFor(ctx context.Context, c config) (url string, leave func(), err e
 		return "", nil, fmt.Errorf("private Postgres: %w", err)
 	}
 	return server.URL(), func() { _ = server.Stop(context.WithoutCancel(ctx)) }, nil
+}
+
+// nameDatabase says which database the settings mean, without its password.
+func nameDatabase(c config) string {
+	if c.DatabaseURL == "" {
+		return "the private Postgres in " + c.DataDir
+	}
+	parsed, err := pgx.ParseConfig(c.ListenURL)
+	if err != nil {
+		return "the database" // a setting that cannot be read was refused before
+	}
+	return fmt.Sprintf("%s on %s:%d", parsed.Database, parsed.Host, parsed.Port)
 }

@@ -16,12 +16,12 @@ type keyCommand struct {
 }
 
 // withKeys opens the key store of the settings' database for one use.
-func withKeys(ctx context.Context, a *app, use func(ctx context.Context, keys *auth.Store) error) error {
+func withKeys(ctx context.Context, a *app, open opener, use func(ctx context.Context, keys *auth.Store) error) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
 	}
-	pool, done, err := openDatabase(ctx, c)
+	pool, done, err := open(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func withKeys(ctx context.Context, a *app, use func(ctx context.Context, keys *a
 }
 
 type keyCreateCommand struct {
-	Scope     string        `required:"" enum:"client,operator" help:"client or operator."`
+	Scope     string        `required:"" enum:"client,operator" placeholder:"client|operator" help:"What the key is for."`
 	Account   string        `placeholder:"ID" help:"The account of a client key."`
 	ExpiresIn time.Duration `placeholder:"DURATION" help:"End the key by itself after this; never by default."`
 	JSON      bool          `help:"Print JSON."`
@@ -43,7 +43,7 @@ func (k *keyCreateCommand) Run(ctx context.Context, a *app) error {
 	if k.ExpiresIn < 0 {
 		return &usageError{"--expires-in must not be negative"}
 	}
-	return withKeys(ctx, a, func(ctx context.Context, keys *auth.Store) error {
+	return withKeys(ctx, a, makeDatabase, func(ctx context.Context, keys *auth.Store) error {
 		key, secret, err := keys.Create(ctx, auth.CreateParams{Scope: k.Scope, AccountID: k.Account, Lifetime: k.ExpiresIn})
 		if errors.Is(err, auth.ErrAccountNotFound) {
 			return fmt.Errorf("there is no account %q", k.Account)
@@ -92,7 +92,7 @@ type keyListCommand struct {
 }
 
 func (k *keyListCommand) Run(ctx context.Context, a *app) error {
-	return withKeys(ctx, a, func(ctx context.Context, keys *auth.Store) error {
+	return withKeys(ctx, a, openDatabase, func(ctx context.Context, keys *auth.Store) error {
 		list, err := keys.List(ctx)
 		if err != nil {
 			return err
@@ -100,10 +100,10 @@ func (k *keyListCommand) Run(ctx context.Context, a *app) error {
 		if k.JSON {
 			return printJSON(a.out, map[string]any{"data": viewKeys(list)})
 		}
-		t := newTable(a.out, "ID", "PREFIX", "SCOPE", "ACCOUNT", "CREATED", "LAST USED", "REVOKED")
+		t := newTable(a.out, "ID", "PREFIX", "SCOPE", "ACCOUNT", "CREATED", "EXPIRES", "LAST USED", "REVOKED")
 		for _, key := range list {
 			t.row(key.ID, key.Prefix, key.Scope, orDash(key.AccountID), moment(&key.CreatedAt),
-				moment(key.LastUsedAt), moment(key.RevokedAt))
+				moment(key.ExpiresAt), moment(key.LastUsedAt), moment(key.RevokedAt))
 		}
 		return t.flush()
 	})
@@ -123,7 +123,7 @@ type keyRevokeCommand struct {
 }
 
 func (k *keyRevokeCommand) Run(ctx context.Context, a *app) error {
-	return withKeys(ctx, a, func(ctx context.Context, keys *auth.Store) error {
+	return withKeys(ctx, a, openDatabase, func(ctx context.Context, keys *auth.Store) error {
 		key, err := keys.Revoke(ctx, k.ID)
 		if errors.Is(err, auth.ErrKeyNotFound) {
 			return fmt.Errorf("there is no key %q", k.ID)

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"holdfast/client"
 )
+
+// maxList is the longest page of the API.
+const maxList = 500
 
 type listCommand struct {
 	Account string `placeholder:"ID" help:"Only this account's."`
@@ -15,6 +19,9 @@ type listCommand struct {
 }
 
 func (c *listCommand) Run(ctx context.Context, a *app) error {
+	if c.Limit < 1 || c.Limit > maxList {
+		return &usageError{fmt.Sprintf("--limit must be 1 to %d", maxList)}
+	}
 	api, err := c.open(a)
 	if err != nil {
 		return err

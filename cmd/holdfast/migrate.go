@@ -7,9 +7,11 @@ import (
 	"holdfast/sql"
 )
 
-type migrateCommand struct{}
+type migrateCommand struct {
+	JSON bool `help:"Print JSON."`
+}
 
-func (*migrateCommand) Run(ctx context.Context, a *app) error {
+func (m *migrateCommand) Run(ctx context.Context, a *app) error {
 	c, err := loadConfig(a.find)
 	if err != nil {
 		return err
@@ -31,6 +33,9 @@ func (*migrateCommand) Run(ctx context.Context, a *app) error {
 	}
 	if err := sql.Migrate(ctx, url); err != nil {
 		return err
+	}
+	if m.JSON {
+		return printJSON(a.out, map[string]any{"migrated": true})
 	}
 	_, err = fmt.Fprintln(a.out, "the database is of this version")
 	return err

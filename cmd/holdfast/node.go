@@ -52,6 +52,8 @@ type node struct {
 	traces *tracing
 	// trial holds the demo account's keys, where there is one.
 	trial trialKeys
+	// sandboxURL is empty where no sandbox is shared here.
+	sandboxURL string
 
 	// started: there is something to stop that is worth a word.
 	started bool

@@ -44,6 +44,9 @@ func newHTTPBroker(b brokerConfig, name, url string) (broker.Broker, error) {
 // URL is set it runs here, with its ledger in the data dir.
 func (n *node) openSandbox(ctx context.Context) (broker.Broker, error) {
 	url := n.config.Broker.URL
+	if url == "" && n.config.DataDir == "" {
+		return nil, &usageError{noDataDir}
+	}
 	if url == "" {
 		host, err := openSandboxHost(ctx, filepath.Join(n.config.DataDir, "sandbox"), n.log)
 		if err != nil {
@@ -51,6 +54,7 @@ func (n *node) openSandbox(ctx context.Context) (broker.Broker, error) {
 		}
 		n.onStop("sandbox", host.stop)
 		url = host.url()
+		n.sandboxURL = url
 	}
 	return newHTTPBroker(n.config.Broker, "sandbox", url)
 }

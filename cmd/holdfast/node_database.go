@@ -17,8 +17,15 @@ func (n *node) startPostgres(ctx context.Context) error {
 		return nil
 	}
 	server, err := localpg.Start(ctx, localpg.Config{DataDir: n.config.DataDir, Log: n.log})
+	if errors.Is(err, localpg.ErrInUse) {
+		return fmt.Errorf("private Postgres: %w; several processes share a database that HOLDFAST_DATABASE_URL names", err)
+	}
 	if err != nil {
 		return fmt.Errorf("private Postgres: %w", err)
+	}
+	if n.role != roleAll {
+		n.log.Warn("no process with the other role can join on the private Postgres",
+			"role", n.role, "try", "HOLDFAST_DATABASE_URL")
 	}
 	n.onStop("Postgres", server.Stop)
 	n.url, n.direct = server.URL(), server.URL()

@@ -75,12 +75,19 @@ func (c *reconcileCommand) many(ctx context.Context, a *app, api *client.Client)
 	if c.JSON {
 		return printJSON(a.out, map[string]any{"count": count, "dry_run": c.DryRun})
 	}
-	verb := "go back to the workers"
-	if c.DryRun {
-		verb = "would go back to the workers"
-	}
-	_, err = fmt.Fprintf(a.out, "%d purchases %s\n", count, verb)
+	_, err = fmt.Fprintln(a.out, goingBack(count, c.DryRun))
 	return err
+}
+
+func goingBack(count int, dryRun bool) string {
+	what, verb := "1 purchase", "goes"
+	if count != 1 {
+		what, verb = fmt.Sprintf("%d purchases", count), "go"
+	}
+	if dryRun {
+		verb = "would go"
+	}
+	return what + " " + verb + " back to the workers"
 }
 
 type switchCommand struct {
@@ -91,24 +98,28 @@ type switchCommand struct {
 // switching is what pausing and resuming share.
 type switching struct {
 	Name string `arg:"" enum:"intake,passes" help:"intake or passes."`
-	Note string `required:"" help:"Why; the next operator reads it."`
 	connection
 }
 
-type (
-	pauseCommand  struct{ switching }
-	resumeCommand struct{ switching }
-)
+type pauseCommand struct {
+	Note string `required:"" help:"Why; the next operator reads it."`
+	switching
+}
 
-func (c *pauseCommand) Run(ctx context.Context, a *app) error  { return c.set(ctx, a, true) }
-func (c *resumeCommand) Run(ctx context.Context, a *app) error { return c.set(ctx, a, false) }
+type resumeCommand struct {
+	Note string `help:"Why; the next operator reads it."`
+	switching
+}
 
-func (c switching) set(ctx context.Context, a *app, paused bool) error {
+func (c *pauseCommand) Run(ctx context.Context, a *app) error  { return c.set(ctx, a, true, c.Note) }
+func (c *resumeCommand) Run(ctx context.Context, a *app) error { return c.set(ctx, a, false, c.Note) }
+
+func (c switching) set(ctx context.Context, a *app, paused bool, note string) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
 	}
-	if err := api.SetSwitch(ctx, c.Name, paused, c.Note); err != nil {
+	if err := api.SetSwitch(ctx, c.Name, paused, note); err != nil {
 		return asked(err)
 	}
 	if c.JSON {

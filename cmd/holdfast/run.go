@@ -101,7 +101,16 @@ func (a *app) exitCode(err error) int {
 	}
 }
 
-// oneLine is for people and for programs that read the first line of stderr.
+// oneLine is for people and for programs that read the first line of stderr. A line that
+// repeats another is left out: a database is tried with TLS and without.
 func oneLine(err error) string {
-	return strings.Join(strings.Fields(err.Error()), " ")
+	var words []string
+	seen := map[string]bool{}
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); !seen[line] {
+			words = append(words, strings.Fields(line)...)
+		}
+		seen[line] = true
+	}
+	return strings.Join(words, " ")
 }

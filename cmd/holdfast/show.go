@@ -56,6 +56,7 @@ func printPurchase(out io.Writer, p client.Purchase) error {
 	if p.FilledQuantity != nil {
 		t.row("filled", *p.FilledQuantity)
 	}
+	t.row("broker key", p.BrokerKey())
 	if p.BrokerResponse != nil && p.BrokerResponse.OrderID != nil {
 		t.row("broker order", *p.BrokerResponse.OrderID)
 	}
@@ -127,12 +128,23 @@ func describeAttempt(e client.Entry) string {
 	if e.Result == nil {
 		return "no answer was seen"
 	}
-	text := *e.Result + because(e.Reason)
+	text := *e.Result
+	if e.Reason != nil && *e.Reason != text { // "processing" is both
+		text += because(e.Reason)
+	}
 	if e.StatusCode != nil {
 		text += ", HTTP " + strconv.Itoa(*e.StatusCode)
 	}
 	if e.DurationMS != nil {
-		text += ", " + (time.Duration(*e.DurationMS) * time.Millisecond).String()
+		text += ", " + took(*e.DurationMS)
 	}
 	return text
+}
+
+// took is a duration of which only whole milliseconds are known.
+func took(ms int64) string {
+	if ms == 0 {
+		return "<1ms"
+	}
+	return (time.Duration(ms) * time.Millisecond).String()
 }

@@ -116,19 +116,26 @@ func writeTrialKeys(path string, keys trialKeys) error {
 	return nil
 }
 
-// invite prints three lines to paste: buy, look, follow.
+// invite prints lines to paste: buy, look, follow.
 func (n *node) invite() {
 	if n.trial.client == "" {
 		return
 	}
 	const lines = `
-Buy:     curl -sS -X POST %[1]s/v1/purchases -H 'Authorization: Bearer %[2]s' -H "Idempotency-Key: try-$(date +%%s)" -H 'Content-Type: application/json' -d '{"account_id":"demo","symbol":"AAPL","quantity":"10","limit_price":"25.00"}'
-Look:    curl -sS '%[1]s/v1/purchases?limit=1' -H 'Authorization: Bearer %[2]s'
-Follow:  curl -sS -N '%[1]s/v1/events?last_event_id=0' -H 'Authorization: Bearer %[2]s'
-Console: %[1]s/console/ (with the operator key)
+export HOLDFAST_URL=%[1]s HOLDFAST_API_KEY=%[2]s
+
+# Buy, look, follow:
+curl -sS -X POST $HOLDFAST_URL/v1/purchases -H "Authorization: Bearer $HOLDFAST_API_KEY" -H "Idempotency-Key: try-$(date +%%s)" -H 'Content-Type: application/json' -d '{"account_id":"demo","symbol":"AAPL","quantity":"10","limit_price":"25.00"}'
+curl -sS "$HOLDFAST_URL/v1/purchases?limit=1" -H "Authorization: Bearer $HOLDFAST_API_KEY"
+curl -sSN "$HOLDFAST_URL/v1/events?last_event_id=0" -H "Authorization: Bearer $HOLDFAST_API_KEY"
+
+# Console: %[1]s/console/ (with the operator key)
+# Sandbox broker: %[3]s
+# Data: %[4]s
 
 `
-	say(n.out, lines, "http://"+reachable(n.listener.Addr()), n.trial.client)
+	url := "http://" + reachable(n.listener.Addr())
+	say(n.out, lines, url, n.trial.client, orElse(n.sandboxURL, n.config.Broker.URL), n.config.DataDir)
 }
 
 // reachable turns "every address" into one that a browser takes.

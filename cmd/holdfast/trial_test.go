@@ -24,7 +24,7 @@ func TestNoSettings(t *testing.T) {
 	settings := trialSettings(t)
 	first := launch(t, settings)
 	client, operator := first.printed("client key: "), first.printed("operator key: ")
-	if !strings.Contains(first.out.String(), "curl ") {
+	if !strings.Contains(first.out.String(), "export HOLDFAST_URL=http://"+first.addr+" HOLDFAST_API_KEY="+client) {
 		t.Errorf("nothing to paste:\n%s", first.out.String())
 	}
 	a, p := first.buy(client, "demo", "AAPL", "k1")
@@ -34,7 +34,7 @@ func TestNoSettings(t *testing.T) {
 
 	// A second one on the same data is refused, in one line; a command is not.
 	second := command(t, append(settings, "HOLDFAST_ADDR=127.0.0.1:0"), "serve")
-	if lines := strings.Count(second.err, "\n"); second.code != exitFailed || lines != 1 {
+	if lines := strings.Count(second.err, "\n"); second.code != exitFailed || lines != 1 || !strings.Contains(second.err, "HOLDFAST_DATABASE_URL") {
 		t.Errorf("second: exit %d, %q", second.code, second.err)
 	}
 	auditHolds(t, settings)

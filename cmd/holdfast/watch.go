@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"holdfast/client"
@@ -25,12 +27,21 @@ func (c *watchCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	first := true
 	for e, err := range api.Events(ctx, client.EventsParams{
 		AccountID: c.Account, PurchaseID: c.Purchase, After: c.After,
 		OnResync: func(reason string) {
 			say(a.errOut, "events may be missing (%s): see holdfast list\n", plain(reason))
 		},
 		OnReconnect: func(err error, wait time.Duration) {
+			// A server that was never there is most likely a wrong address.
+			if first && nobodyThere(err) {
+				giveUp(err)
+				return
+			}
+			first = false
 			say(a.errOut, "%s; again in %s\n", plain(err.Error()), wait.Round(time.Millisecond))
 		},
 	}) {
@@ -41,7 +52,15 @@ func (c *watchCommand) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
+	if cause := context.Cause(ctx); nobodyThere(cause) {
+		return cause
+	}
 	return nil
+}
+
+func nobodyThere(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 func (c *watchCommand) print(a *app, e client.Event) error {
