@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"holdfast/client"
 	"holdfast/internal/pgtest"
 )
 
@@ -248,5 +249,21 @@ func TestShellCompletion(t *testing.T) {
 	r := command(t, []string{"COMP_LINE=holdfast se", "COMP_POINT=11"})
 	if r.code != exitDone || strings.TrimSpace(r.out) != "serve" {
 		t.Errorf("exit %d: %q %q", r.code, r.out, r.err)
+	}
+}
+
+func TestWordsForAPerson(t *testing.T) {
+	t.Parallel()
+	processing, ok, ms := "processing", 200, int64(0)
+	for said, want := range map[string]string{
+		goingBack(1, false): "1 purchase goes back to the workers",
+		goingBack(2, false): "2 purchases go back to the workers",
+		goingBack(0, true):  "0 purchases would go back to the workers",
+		describeAttempt(client.Entry{Result: &processing, Reason: &processing, StatusCode: &ok, DurationMS: &ms}): "processing, HTTP 200, <1ms",
+		oneLine(errors.New("no connection:\n\tat a: refused\n\tat a: refused\n\tat b: refused")):                  "no connection: at a: refused at b: refused",
+	} {
+		if said != want {
+			t.Errorf("said %q, want %q", said, want)
+		}
 	}
 }
