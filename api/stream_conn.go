@@ -18,6 +18,8 @@ import (
 // writeTimeout is how long a reader may take no byte.
 const writeTimeout = 10 * time.Second
 
+const writeLook = time.Second
+
 // sendBuffer bounds what the kernel keeps for one reader, so that ten thousand slow ones
 // cost no gigabytes and are known as slow in time.
 const sendBuffer = 64 << 10
@@ -152,15 +154,20 @@ func (t *taken) watch(st *stream) {
 	}
 }
 
-// write gives up only on a reader that takes no byte for [writeTimeout].
+// write gives up only on a reader that takes no byte for [writeTimeout]. It looks every
+// [writeLook] whether some were taken: a write that ends by its deadline says how many it
+// got rid of, not when.
 func (t *taken) write(messages [][]byte) error {
-	rest := net.Buffers(messages)
+	rest, progress := net.Buffers(messages), time.Now()
 	for len(rest) > 0 {
-		if err := t.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		if err := t.conn.SetWriteDeadline(time.Now().Add(writeLook)); err != nil {
 			return err
 		}
 		n, err := rest.WriteTo(t.conn)
-		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+		if n > 0 {
+			progress = time.Now()
+		}
+		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || time.Since(progress) >= writeTimeout-writeLook) {
 			return err
 		}
 	}

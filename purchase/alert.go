@@ -64,11 +64,18 @@ func (s *Service) alarm(ctx context.Context, kind string, data map[string]any) {
 // noteContradiction keeps, counts and alerts that an answer says another final thing
 // than the purchase. It changes nothing else.
 func (s *Service) noteContradiction(ctx context.Context, now row, said Status, by exchange) error {
-	if !Status(now.Status).Final() || !said.Final() || said == Status(now.Status) {
+	if !Status(now.Status).Final() || !said.Final() {
 		return nil
 	}
-	s.observer.Contradiction()
 	detail := fmt.Sprintf("a %s says %s; the purchase is %s", by.call, said, now.Status)
+	if said == Status(now.Status) {
+		other := by.answer.OrderID
+		if said != Completed || other == "" || now.BrokerOrderID == nil || *now.BrokerOrderID == other {
+			return nil
+		}
+		detail = fmt.Sprintf("a %s says order %s; the purchase has order %s: bought twice?", by.call, other, *now.BrokerOrderID)
+	}
+	s.observer.Contradiction()
 	s.log.Error("answer contradicts a final status", "purchase_id", now.ID, "detail", detail)
 	err := dbsql.New(s.pool).InsertNotes(ctx, dbsql.InsertNotesParams{
 		Ids: []uuid.UUID{now.ID}, Code: "contradiction", Detail: detail, Actor: actorWorker,

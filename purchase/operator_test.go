@@ -8,8 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
 
-	"holdfast/broker"
-	"holdfast/broker/httpbroker"
 	"holdfast/purchase"
 )
 
@@ -204,8 +202,9 @@ func TestLateReplyToASweptPurchase(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(p *purchase.Policy, _ *httpbroker.Config, _ *broker.GateConfig) { p.PendingGrace = 0 })
+			b := setup(t)
 			b.broker.script(func(map[string]any) reply {
+				b.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour'")
 				if n, err := b.SweepPending(t.Context(), 100); n != 1 || err != nil {
 					t.Errorf("swept %d (%v), want 1", n, err)
 				}

@@ -29,14 +29,13 @@ func (s *Service) replyMove(r row, a broker.Answer) move {
 	if said := contradiction(r, a); said != "" {
 		return s.uncertain(m, string(broker.Mismatch)).mismatched(said)
 	}
-	switch {
-	case a.Evidence == broker.Accepted:
+	if a.Evidence == broker.Accepted {
 		return m.completed(ByReply)
-	case a.Evidence == broker.Rejected:
-		return m.rejected(ByReply, a.Code)
-	default:
-		return s.uncertain(m, uncertainReason(a))
 	}
+	if a.Evidence == broker.Rejected {
+		return m.rejected(ByReply, a.Code)
+	}
+	return s.uncertain(m, uncertainReason(a))
 }
 
 // contradiction says in what an answer speaks of another order than the purchase's: by

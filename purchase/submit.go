@@ -47,7 +47,7 @@ type draft struct {
 // [ErrInsufficientFunds], [ErrCurrency], [ErrKeyReused], [*FieldError], and
 // [*UnavailableError] where nothing was recorded.
 func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
-	ctx, began := context.WithoutCancel(ctx), time.Now()
+	ctx = context.WithoutCancel(ctx)
 	d, err := s.draft(ctx, sub)
 	if err != nil {
 		return Result{}, err
@@ -57,6 +57,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
 		return s.repeatOr(ctx, d, refusal)
 	}
 	defer call.Cancel()
+	began := time.Now()
 	recorded, err := s.record(ctx, d)
 	if err != nil {
 		return s.repeatOr(ctx, d, err)
@@ -173,17 +174,40 @@ func (s *Service) record(ctx context.Context, d draft) (row, error) {
 		}
 	}
 	if done.shared && !done.ok && answered(done.err) {
-		ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-		defer cancel()
-		done = s.recordAll(ctx, []draft{d})[0]
+		return s.recordAlone(ctx, d)
 	}
+	return done.result()
+}
+
+// recordAlone records a draft in a statement of its own, unless it repeats a purchase:
+// that is what most that fail in company do.
+func (s *Service) recordAlone(ctx context.Context, d draft) (row, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	_, err := s.repeatOr(ctx, d, errNewKey)
+	if err == nil || errors.Is(err, ErrKeyReused) {
+		return row{}, errRepeated
+	}
+	if !errors.Is(err, errNewKey) {
+		return row{}, err
+	}
+	return s.recordAll(ctx, []draft{d})[0].result()
+}
+
+// Whether there is a purchase under a draft's key.
+var (
+	errRepeated = errors.New("idempotency key was used before")
+	errNewKey   = errors.New("idempotency key was not used before")
+)
+
+func (r recording) result() (row, error) {
 	switch {
-	case done.err != nil:
-		return row{}, unavailable(fmt.Errorf("record purchase: %w", done.err))
-	case !done.ok:
+	case r.err != nil:
+		return row{}, unavailable(fmt.Errorf("record purchase: %w", r.err))
+	case !r.ok:
 		return row{}, ErrInsufficientFunds
 	default:
-		return done.row, nil
+		return r.row, nil
 	}
 }
 
@@ -272,11 +296,12 @@ func (s *Service) repeatOr(ctx context.Context, d draft, refusal error) (Result,
 	return Result{Purchase: fromRow(first), Repeated: true}, nil
 }
 
-// place makes the first call, once, with a deadline of its own. A process that was
-// stopped for long after it recorded must not call at all: others may have taken the
-// purchase for interrupted and ended it.
+// place makes the first call, once, with a deadline of its own. It ends with the grace,
+// too, counted from before the purchase was recorded: a process that was stopped for so
+// long must not call at all, for others may have taken the purchase for interrupted and
+// ended it.
 func (s *Service) place(ctx context.Context, began time.Time, request broker.Request) broker.Answer {
-	ctx, cancel := context.WithDeadline(ctx, began.Add(2*recordTimeout+s.can.Timeout))
+	ctx, cancel := context.WithDeadline(ctx, began.Add(s.policy.PendingGrace))
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, s.can.Timeout)
 	defer cancel()

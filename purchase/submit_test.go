@@ -345,3 +345,30 @@ func TestCompanyDoesNoHarm(t *testing.T) {
 	}
 	b.audit()
 }
+
+func TestNoCallLeavesAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(p *purchase.Policy, _ *httpbroker.Config, _ *broker.GateConfig) { p.PendingGrace = time.Nanosecond })
+	p := b.submit(order())
+	if p.Status != purchase.Unknown || b.broker.bought() != 0 {
+		t.Errorf("purchase is %s, bought %d times; want it uncertain and no call", p.Status, b.broker.bought())
+	}
+}
+
+func TestSecondOrderOfOnePurchaseIsAContradiction(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.broker.script(func(order map[string]any) reply {
+		b.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', sent_at = sent_at - interval '1 hour'")
+		if _, err := b.SweepPending(t.Context(), 10); err != nil {
+			t.Error(err)
+		}
+		b.exec(`UPDATE transaction_history SET status = 'COMPLETED', version = 3, next_retry = NULL, reason = NULL, cost = hold,
+		        evidence = 'replay', settled_at = now(), broker_order_id = 'first'`)
+		return reply{book: true, status: 200, body: booked(order, 2)}
+	}, nil)
+	b.submit(order())
+	if n := b.count("SELECT count(*) FROM purchase_note WHERE code = 'contradiction' AND detail LIKE '%bought twice%'"); n != 1 {
+		t.Errorf("%d notes of a second order, want 1", n)
+	}
+}
