@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -67,6 +68,44 @@ func TestShutdownDrains(t *testing.T) {
 		t.Error("the stream is still open")
 	}
 	auditHolds(t, w.settings)
+}
+
+// While a shutdown waits for a call under way, who comes is told to go elsewhere.
+func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=20s", "HOLDFAST_RESCUE_AFTER=60s", "HOLDFAST_PENDING_GRACE=40s")
+	s := launch(t, w.settings)
+	var bought sync.WaitGroup
+	bought.Go(func() {
+		a, err := s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "LATE"), "Idempotency-Key", "late")
+		if err != nil || a.status != http.StatusCreated {
+			t.Errorf("the purchase under way: %d, %v", a.status, err)
+		}
+	})
+	eventually(t, "the call is under way", func() error {
+		if w.broker.Ledger("").Places == 0 {
+			return errors.New("no place yet")
+		}
+		return nil
+	})
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "not ready", func() error {
+		if a, err := s.call(http.MethodGet, "/readyz", "", ""); err != nil || a.status != http.StatusServiceUnavailable {
+			return fmt.Errorf("%d, %w", a.status, err)
+		}
+		return nil
+	})
+	a, err := s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "AAPL"), "Idempotency-Key", "new")
+	if err != nil || a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "unavailable") {
+		t.Errorf("a new purchase: %d, %v\n%s", a.status, err, a.body)
+	}
+	bought.Wait()
+	<-s.ended
+	if code := s.cmd.ProcessState.ExitCode(); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
 }
 
 // The second signal ends it at once, whatever is under way; nothing is lost.
