@@ -33,8 +33,9 @@ type order struct {
 	echo                  broker.Echo
 }
 
-// readOrder reads one JSON object: valid UTF-8, no name twice, nothing behind it. The
-// order id and our key must be there; the status may be missing, which says nothing.
+// readOrder reads one JSON object: valid UTF-8, no name twice, nothing behind it. Our
+// key must be there, and the order id but for a rejection; the status may be missing,
+// which says nothing.
 // The key is returned beside an error too, where it could be read.
 func readOrder(body []byte) (order, error) {
 	var raw orderBody
@@ -51,9 +52,6 @@ func readOrder(body []byte) (order, error) {
 }
 
 func (o *order) words(raw orderBody) (err error) {
-	if o.id, err = wire.ID(raw.OrderID); err != nil {
-		return fmt.Errorf("read order_id: %w", err)
-	}
 	status, err := wire.Text(raw.Status)
 	if err != nil {
 		return fmt.Errorf("read status: %w", err)
@@ -61,9 +59,21 @@ func (o *order) words(raw orderBody) (err error) {
 	if status != nil {
 		o.status = *status
 	}
+	if o.id, err = o.orderID(raw.OrderID); err != nil {
+		return fmt.Errorf("read order_id: %w", err)
+	}
 	o.code = wire.Scalar(raw.Code)
 	o.echo.Symbol, err = wire.Text(raw.Symbol)
 	return err
+}
+
+// orderID reads the id. An order that was never made need not have one.
+func (o *order) orderID(value jsontext.Value) (string, error) {
+	none := len(value) == 0 || value.Kind() == 'n' || string(value) == `""`
+	if none && o.status == "rejected" {
+		return "", nil
+	}
+	return wire.ID(value)
 }
 
 func (o *order) amounts(raw orderBody) error {

@@ -83,17 +83,21 @@ func checkURL(raw string) (string, error) {
 func newHTTP() *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	transport := &http.Transport{
+		Proxy:                  nil,
+		DialContext:            dial,
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    maxIdle,
+		IdleConnTimeout:        idleTimeout,
+	}
+	transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dialTLS(ctx, network, address, transport.TLSClientConfig)
+	}
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  nil,
-			DialContext:            (&net.Dialer{}).DialContext,
-			Protocols:              protocols,
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: maxHeader,
-			MaxIdleConns:           maxIdle,
-			MaxIdleConnsPerHost:    maxIdle,
-			IdleConnTimeout:        idleTimeout,
-		},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -132,7 +136,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, header http.
 }
 
 func (c *Client) do(ctx context.Context, cancel context.CancelFunc, method, path string, header http.Header, body io.Reader) Reply {
-	var seen progress
+	seen := &progress{ctx: ctx}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, seen.trace()), method, c.base+path, body)
 	if err != nil {
 		return Reply{NotSent: true, Fault: broker.ConnectionFailed}
@@ -141,10 +145,20 @@ func (c *Client) do(ctx context.Context, cancel context.CancelFunc, method, path
 	c.setHeader(request, header)
 	response, err := c.http.Do(request)
 	if err != nil {
-		return seen.failed(ctx, err)
+		return lost(ctx, seen, method, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	return read(ctx, cancel, response)
+}
+
+// lost judges an exchange whose header did not come whole. To a place call a 4xx is a
+// refusal by its status line alone; a lookup proves nothing with half an answer.
+func lost(ctx context.Context, seen *progress, method string, err error) Reply {
+	reply := seen.failed(ctx, err)
+	if method == http.MethodPost {
+		reply.Status = seen.refused()
+	}
+	return reply
 }
 
 func (c *Client) setHeader(request *http.Request, extra http.Header) {

@@ -3,38 +3,112 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http/httptrace"
 	"os"
-	"sync/atomic"
+	"sync"
 	"syscall"
+	"time"
 
 	"holdfast/broker"
 )
 
 // progress notes how far an exchange got, to tell what an error means.
 type progress struct {
-	connected atomic.Bool
-	answering atomic.Bool
+	ctx context.Context // the exchange's own
+
+	mu        sync.Mutex
+	connected bool
+	writing   bool // a byte of the request may have left
+	late      bool // a write was refused
+	answering bool
+	status    statusLine
 }
 
 func (p *progress) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GotConn:              func(httptrace.GotConnInfo) { p.connected.Store(true) },
-		GotFirstResponseByte: func() { p.answering.Store(true) },
+		GotConn:              p.gotConn,
+		GotFirstResponseByte: p.gotFirstByte,
 	}
 }
 
-// failed judges an exchange that brought no status line. Only one that never had a
-// connection is certainly not sent, and a timeout is never certain of anything.
+func (p *progress) gotConn(info httptrace.GotConnInfo) {
+	p.mu.Lock()
+	p.connected = true
+	p.mu.Unlock()
+	if used, ok := info.Conn.(*conn); ok {
+		used.use(p)
+	}
+}
+
+func (p *progress) gotFirstByte() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answering = true
+}
+
+// sawRead looks for the status line. What comes before the request was written answers
+// something else, and nothing behind it can be told apart any more.
+func (p *progress) sawRead(b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.writing {
+		p.status.over = true
+	}
+	p.status.feed(b)
+}
+
+// errLate refuses a write. It is no error of the connection's.
+var errLate = fmt.Errorf("write request: %w", context.DeadlineExceeded)
+
+// allowWrite refuses to write for an exchange that is over: net/http looks for that
+// only while it waits, and a process that was stopped must not send an order when
+// nobody waits for it any more.
+func (p *progress) allowWrite() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil || past(p.ctx, time.Now()) {
+		p.late = true
+		return errLate
+	}
+	p.writing = true
+	return nil
+}
+
+// past tells whether ctx's deadline has passed, by either clock: the monotonic one
+// stands still while a machine sleeps, and a timer fires some time after its hour.
+func past(ctx context.Context, now time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && (!now.Before(deadline) || !now.Round(0).Before(deadline.Round(0)))
+}
+
+// refused is the code of a 4xx whose status line was read, whatever became of the rest;
+// zero where there was none.
+func (p *progress) refused() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status.code/100 != 4 {
+		return 0
+	}
+	return p.status.code
+}
+
+// failed judges an exchange that brought no whole header. Only one of which nothing was
+// written (no connection, or too late) is certainly not sent; any other timeout is
+// certain of nothing.
 func (p *progress) failed(ctx context.Context, err error) Reply {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
+	case p.late && !p.writing:
+		return Reply{NotSent: true, Fault: broker.Timeout}
 	case timedOut(ctx, err):
 		return Reply{Fault: broker.Timeout}
-	case !p.connected.Load():
+	case !p.connected:
 		return Reply{NotSent: true, Fault: broker.ConnectionFailed}
-	case !closed(err) && p.answering.Load():
+	case !closed(err) && p.answering:
 		return Reply{Fault: broker.UnreadableResponse}
 	}
 	return Reply{Fault: broker.ConnectionClosed}

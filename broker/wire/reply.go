@@ -12,7 +12,8 @@ import (
 
 // Reply is what one exchange brought back.
 type Reply struct {
-	// Status is the status line's code, zero where none was read.
+	// Status is the status line's code, zero where none was read. Of a header that did
+	// not come whole only a place call's 4xx is told, beside a Fault.
 	Status int
 	// Body is the body as received, at most [broker.MaxBody] bytes.
 	Body []byte
@@ -21,7 +22,7 @@ type Reply struct {
 	Fault broker.Reason
 	// NotSent: no byte of the request can have left.
 	NotSent bool
-	// Header is the answer's, nil where no status line was read.
+	// Header is the answer's, nil where it was not read whole.
 	Header http.Header
 	// RetryAfter is the wait asked for, zero where none was.
 	RetryAfter time.Duration
