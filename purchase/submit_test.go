@@ -372,3 +372,19 @@ func TestSecondOrderOfOnePurchaseIsAContradiction(t *testing.T) {
 		t.Errorf("%d notes of a second order, want 1", n)
 	}
 }
+
+func TestLongReasonsSurvive(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	code := strings.Repeat("é💥\u202e𝄞ا\"\\\n", 500)
+	b.broker.script(always(reply{status: 422, body: map[string]any{"code": code, "message": code}}), nil)
+	p := b.submit(order())
+	b.wantEnd(p, purchase.Rejected, code, purchase.ByReply)
+	b.wantEnd(b.get(p.ID), purchase.Rejected, code, purchase.ByReply)
+	if n := b.count("SELECT count(*) FROM outbox WHERE reason = $1", code); n != 1 {
+		t.Errorf("%d events have the reason, want 1", n)
+	}
+	b.broker.script(always(reply{status: 422, body: map[string]any{"code": "a\x00b"}}), nil)
+	b.wantEnd(b.submit(order()), purchase.Rejected, "a\uFFFDb", purchase.ByReply)
+	b.audit()
+}
