@@ -78,7 +78,7 @@ const (
 	Absent Evidence = "absent"
 	// Uncertain: nothing trustworthy came back; Answer.Reason says what did.
 	Uncertain Evidence = "uncertain"
-	// NotSent: no byte can have left (refused, no such host).
+	// NotSent: no byte can have left (refused, no such host, too late to send).
 	NotSent Evidence = "not_sent"
 )
 
