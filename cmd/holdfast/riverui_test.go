@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -151,14 +150,19 @@ func (u *riverUI) state(id int64) string {
 	return job.State
 }
 
+func (u *riverUI) expectState(what string, id int64, want string) {
+	u.t.Helper()
+	if state := u.state(id); state != want {
+		u.t.Errorf("%s: the job is %s, want %s", what, state, want)
+	}
+}
+
 func (u *riverUI) decode(a answer, value any) {
 	u.t.Helper()
 	if a.status != http.StatusOK {
 		u.t.Fatalf("river answers %d %s", a.status, a.body)
 	}
-	if err := json.Unmarshal([]byte(a.body), value); err != nil {
-		u.t.Fatalf("river answers %s: %v", a.body, err)
-	}
+	decode(u.t, a.body, value)
 }
 
 // find looks for the purchase's job among those in one of states.
@@ -225,9 +229,7 @@ func (u *riverUI) refusesStrangers() {
 	if a, err := u.api.call(http.MethodGet, "/river/api/jobs", u.operator, ""); err != nil || a.status != http.StatusUnauthorized {
 		u.t.Errorf("read without a session: %d, %v: %s", a.status, err, a.body)
 	}
-	if state := u.state(job.ID); state != job.State {
-		u.t.Errorf("a refused action made the %s job %s", job.State, state)
-	}
+	u.expectState("refused", job.ID, job.State)
 }
 
 // actOnWaiting acts on a job that no worker has. It would wait for an hour: what makes
@@ -246,9 +248,7 @@ func (u *riverUI) actOnWaiting(action, state string) {
 	if action == "cancel" && slices.Contains(endedStates, state) {
 		want = state
 	}
-	if got := u.state(job.ID); got != want {
-		u.t.Errorf("%s: the job is %s, want %s", what, got, want)
-	}
+	u.expectState(what, job.ID, want)
 }
 
 // put stands for what brings a job into a state, which for some only a fault does.
@@ -277,9 +277,7 @@ func (u *riverUI) rerunBesideTwin() {
 		return nil
 	})
 	u.expect(http.StatusConflict, "twin", "retry", first.ID)
-	if state := u.state(first.ID); state != "cancelled" {
-		u.t.Errorf("twin: the job is %s", state)
-	}
+	u.expectState("twin", first.ID, "cancelled")
 }
 
 // actOnRunning acts on jobs whose lookup the broker does not answer. River refuses to
@@ -301,8 +299,8 @@ func (u *riverUI) actOnRunning() {
 		u.expect(status, p.name, action, job.ID)
 		if action == "cancel" {
 			u.awaitState(job.ID, "cancelled")
-		} else if state := u.state(job.ID); state != "running" {
-			u.t.Errorf("%s: the job is %s", p.name, state)
+		} else {
+			u.expectState(p.name, job.ID, "running")
 		}
 	}
 	u.clearScript()
@@ -336,9 +334,7 @@ func (u *riverUI) actOnCompleted() {
 	job := u.awaitJob(p.id, "completed")
 	calls := u.broker.Ledger("hf-" + p.id).Data[0]
 	u.expect(http.StatusOK, "completed", "cancel", job.ID)
-	if state := u.state(job.ID); state != "completed" {
-		u.t.Errorf("cancel made a completed job %s", state)
-	}
+	u.expectState("cancelled when completed", job.ID, "completed")
 	u.expect(http.StatusOK, "completed", "retry", job.ID)
 	eventually(u.t, "the second run", func() error {
 		if again, found := u.find(p.id, "completed"); !found || again.Attempt <= job.Attempt {
@@ -347,9 +343,7 @@ func (u *riverUI) actOnCompleted() {
 		return nil
 	})
 	u.expect(http.StatusOK, "completed", "delete", job.ID)
-	if state := u.state(job.ID); state != "deleted" {
-		u.t.Errorf("delete made a completed job %s", state)
-	}
+	u.expectState("deleted when completed", job.ID, "deleted")
 	if after := u.api.awaitStatus(u.client, p.id, p.status); after.Version != before.Version {
 		u.t.Errorf("the purchase changed: %+v", after)
 	}
@@ -384,8 +378,7 @@ func (u *riverUI) awaitEnds() {
 // settle compares with the broker's books, order by order, and the money to the cent.
 func (u *riverUI) settle() {
 	u.t.Helper()
-	all := &outage{world: u.world, t: u.t, nodes: []*serving{u.api}}
-	all.settle(len(u.bought))
+	(&outage{world: u.world, t: u.t, nodes: []*serving{u.api}}).settle(len(u.bought))
 	completed := 0
 	for _, p := range u.bought {
 		if places := u.broker.Ledger("hf-" + p.id).Data[0].Places; places != p.places {
