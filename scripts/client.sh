@@ -28,7 +28,7 @@ serve() {
     exec "$root/bin/holdfast" serve >"$work/out" 2>"$work/log"
 }
 
-# printed finds what the server prints when it listens.
+# printed finds what the server prints before it listens.
 printed() { sed -n "s|^$1|\1|p" "$work/out" 2>/dev/null; }
 
 serve &
@@ -39,7 +39,7 @@ while [ -z "$url" ]; do
   if ! kill -0 "$server" 2>/dev/null; then echo "client: the server has ended" >&2; exit 1; fi
   if [ "$SECONDS" -ge "$deadline" ]; then echo "client: the server does not listen" >&2; exit 1; fi
   sleep 0.2
-  url=$(printed 'Console: \(http://[^/]*\)/.*' || true)
+  url=$(sed -n 's|.*"msg":"listening","addr":"\([^"]*\)".*|http://\1|p' "$work/log" 2>/dev/null || true)
 done
 
 # The client has a module of its own: it must need nothing of ours.
