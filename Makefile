@@ -10,7 +10,7 @@ SQLC := bin/sqlc
 CODEGEN := bin/oapi-codegen
 TOOLS := tools/go.mod tools/go.sum
 
-.PHONY: help run build test soak lint client fmt generate verify bench postgres browser clean
+.PHONY: help run build test soak lint client fmt generate verify bench postgres browser peers clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ postgres: ## make sure of a Postgres server to run (package manager, else npm)
 
 browser: ## make sure of a browser for the console's tests
 	@scripts/browser.sh
+
+peers: ## make sure of nginx and PgBouncer for the tests that stand behind them
+	@scripts/peers.sh
 
 clean: ## remove what was built here
 	rm -rf bin
