@@ -66,7 +66,7 @@ func (w *world) work(ctx context.Context) error {
 			ids = append(ids, id)
 		}
 		for _, id := range ids {
-			_, _ = w.service.Pass(ctx, id, nil)
+			_, _ = w.service.Pass(ctx, id, 0)
 		}
 		select {
 		case <-ctx.Done():

@@ -259,7 +259,7 @@ func (w *world) buyAs(key string, body any) *answer {
 func (w *world) pass(id string) {
 	w.t.Helper()
 	w.exec("UPDATE transaction_history SET next_retry = now(), leased_until = NULL WHERE id = $1 AND status = 'UNKNOWN'", id)
-	if _, err := w.service.Pass(w.t.Context(), uuid.MustParse(id), nil); err != nil {
+	if _, err := w.service.Pass(w.t.Context(), uuid.MustParse(id), 0); err != nil {
 		w.t.Fatalf("pass: %v", err)
 	}
 }

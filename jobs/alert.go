@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"holdfast/sql/dbsql"
 )
@@ -95,10 +96,20 @@ func (w *alertWorker) finish(
 		if err := mark(dbsql.New(tx), ctx, id); err != nil {
 			return err
 		}
-		return completion(job)(ctx, tx)
+		return completeTx(ctx, tx, job)
 	})
 	if err != nil {
 		return fmt.Errorf("mark alert: %w", err)
+	}
+	return nil
+}
+
+// completeTx completes a job that is running. That its row is gone, or was taken from this
+// attempt, is no reason not to keep the effect.
+func completeTx(ctx context.Context, tx pgx.Tx, job *river.Job[alertArgs]) error {
+	_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+	if err != nil && !errors.Is(err, river.ErrNotFound) {
+		return fmt.Errorf("complete job: %w", err)
 	}
 	return nil
 }

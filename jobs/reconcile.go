@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"holdfast/purchase"
 )
@@ -18,11 +16,8 @@ import (
 // errBadArgs cancels a job that somebody made by hand and that names nothing.
 var errBadArgs = errors.New("args name no id")
 
-// completeFunc marks the running job as done in the transaction that has its effect.
-type completeFunc = func(ctx context.Context, tx pgx.Tx) error
-
 // passFunc is purchase.Service.Pass.
-type passFunc = func(ctx context.Context, id uuid.UUID, complete completeFunc) (purchase.PassOutcome, error)
+type passFunc = func(ctx context.Context, id uuid.UUID, job int64) (purchase.PassOutcome, error)
 
 // reconcileWorker carries one pass. River does not fence a stale attempt: one that was
 // rescued may still run beside its successor. The purchase's claim is the fence, so
@@ -41,7 +36,7 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconcileArgs
 	if err != nil {
 		return river.JobCancel(errBadArgs)
 	}
-	outcome, err := w.pass(ctx, id, completion(job))
+	outcome, err := w.pass(ctx, id, job.ID)
 	if errors.Is(err, purchase.ErrNotFound) {
 		w.log.WarnContext(ctx, "job of a purchase that does not exist", "purchase_id", id, "job_id", job.ID)
 		return nil
@@ -64,16 +59,4 @@ func level(result string) slog.Level {
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo
-}
-
-// completion completes job in the transaction it is given. A job row that is gone, or
-// that has been taken from this attempt, is no reason not to keep the effect.
-func completion[T river.JobArgs](job *river.Job[T]) completeFunc {
-	return func(ctx context.Context, tx pgx.Tx) error {
-		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
-		if err != nil && !errors.Is(err, river.ErrNotFound) {
-			return fmt.Errorf("complete job: %w", err)
-		}
-		return nil
-	}
 }

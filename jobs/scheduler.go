@@ -50,9 +50,15 @@ func NewScheduler(pool *pgxpool.Pool) (*Scheduler, error) {
 }
 
 // ScheduleTx makes sure that each purchase and alert has one live job that runs now: a
-// missing one is inserted, a waiting one is hurried, a running one is left alone. On an
-// error the transaction must be rolled back: it may hold some of the jobs.
+// missing one is inserted, a waiting one is hurried, a running one is left alone. Those
+// done are completed. On an error the transaction must be rolled back: it may hold some
+// of the jobs.
 func (s *Scheduler) ScheduleTx(ctx context.Context, tx pgx.Tx, work purchase.Work) error {
+	if len(work.Done) > 0 {
+		if err := dbsql.New(tx).CompleteJobs(ctx, work.Done); err != nil {
+			return fmt.Errorf("complete jobs: %w", err)
+		}
+	}
 	for chunk := range slices.Chunk(insertParams(work), maxInsert) {
 		if err := s.insertTx(ctx, tx, chunk); err != nil {
 			return err

@@ -49,6 +49,8 @@ type move struct {
 	noteDetail string
 
 	exchange exchange
+	// job carried the pass that makes the move, and is done with it; 0: none did.
+	job int64
 	// recorded is the purchase as its own process recorded it, where that is the mover.
 	recorded *row
 }
@@ -63,19 +65,16 @@ type exchange struct {
 	answer      broker.Answer
 }
 
-// inTx is what a mover wants done in the transaction of its move.
-type inTx func(ctx context.Context, tx pgx.Tx) error
-
 // moveAll is the one door: it alone changes a status. Each move is made whole (status,
 // money, event, history, job, alert) or not at all; what it finds changed since the
 // mover looked, it leaves alone. It returns the purchases that moved.
-func (s *Service) moveAll(ctx context.Context, moves []move, also inTx) ([]row, error) {
+func (s *Service) moveAll(ctx context.Context, moves []move) ([]row, error) {
 	for _, m := range moves {
 		if !m.from.CanBecome(m.to) {
 			return nil, fmt.Errorf("move purchase %s: %s cannot become %s", m.id, m.from, m.to)
 		}
 	}
-	moved, err := s.commitMoves(ctx, moves, also)
+	moved, err := s.commitMoves(ctx, moves)
 	if err != nil {
 		return nil, orderIDTaken(err)
 	}
@@ -84,8 +83,8 @@ func (s *Service) moveAll(ctx context.Context, moves []move, also inTx) ([]row, 
 }
 
 // moveOne moves one purchase; ok is false where it was no longer what the mover saw.
-func (s *Service) moveOne(ctx context.Context, m move, also inTx) (moved row, ok bool, err error) {
-	rows, err := s.moveAll(ctx, []move{m}, also)
+func (s *Service) moveOne(ctx context.Context, m move) (moved row, ok bool, err error) {
+	rows, err := s.moveAll(ctx, []move{m})
 	if err != nil || len(rows) == 0 {
 		return row{}, false, err
 	}
@@ -94,12 +93,12 @@ func (s *Service) moveOne(ctx context.Context, m move, also inTx) (moved row, ok
 
 // commitMoves runs the door's statement: alone, in one round trip, where nothing else
 // must happen with it.
-func (s *Service) commitMoves(ctx context.Context, moves []move, also inTx) ([]row, error) {
-	if also == nil && !slices.ContainsFunc(moves, notPlain) {
+func (s *Service) commitMoves(ctx context.Context, moves []move) ([]row, error) {
+	if !slices.ContainsFunc(moves, notPlain) {
 		return settleRows(ctx, s.pool, moves)
 	}
 	params := paramsOf(moves)
-	if also == nil && !needsJobs(moves) {
+	if !slices.ContainsFunc(moves, touchesJobs) {
 		return moveRows(ctx, s.pool, params)
 	}
 	var moved []row
@@ -107,13 +106,12 @@ func (s *Service) commitMoves(ctx context.Context, moves []move, also inTx) ([]r
 		if moved, err = moveRows(ctx, tx, params); err != nil {
 			return err
 		}
-		if work := workOf(moves, params, moved); len(work.Purchases)+len(work.Alerts) > 0 {
-			if err := s.scheduler.ScheduleTx(ctx, tx, work); err != nil {
-				return fmt.Errorf("schedule work: %w", err)
-			}
+		work := workOf(moves, params, moved)
+		if work.empty() {
+			return nil
 		}
-		if also != nil && len(moved) > 0 {
-			return also(ctx, tx)
+		if err := s.scheduler.ScheduleTx(ctx, tx, work); err != nil {
+			return fmt.Errorf("schedule work: %w", err)
 		}
 		return nil
 	})
@@ -132,23 +130,20 @@ func moveRows(ctx context.Context, db dbsql.DBTX, params dbsql.MovePurchasesPara
 	return moved, nil
 }
 
-func needsJobs(moves []move) bool {
-	for _, m := range moves {
-		if m.to == Unknown || m.to == ManualReview {
-			return true
-		}
-	}
-	return false
-}
+func touchesJobs(m move) bool { return m.to == Unknown || m.to == ManualReview || m.job != 0 }
 
-// workOf lists the jobs that what moved needs.
+// workOf lists the jobs that what moved needs, and those it is done with.
 func workOf(moves []move, params dbsql.MovePurchasesParams, moved []row) Work {
 	alerts := make(map[uuid.UUID]uuid.UUID, len(moves))
+	carried := make(map[uuid.UUID]int64, len(moves))
 	for i, m := range moves {
-		alerts[m.id] = params.AlertIds[i]
+		alerts[m.id], carried[m.id] = params.AlertIds[i], m.job
 	}
 	var work Work
 	for _, r := range moved {
+		if job := carried[r.ID]; job != 0 {
+			work.Done = append(work.Done, job)
+		}
 		if Status(r.Status) == Unknown {
 			work.Purchases = append(work.Purchases, r.ID)
 		}

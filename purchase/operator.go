@@ -26,7 +26,7 @@ func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
 		if settled || err != nil {
 			return fromRow(now), err
 		}
-		moved, ok, err := s.moveOne(ctx, resolutionMove(now, r), nil)
+		moved, ok, err := s.moveOne(ctx, resolutionMove(now, r))
 		if err != nil {
 			return Purchase{}, err
 		}
@@ -81,7 +81,7 @@ func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Pu
 		case Unknown:
 			after, ok, err = s.dueNow(ctx, id, actor)
 		case ManualReview:
-			after, ok, err = s.moveOne(ctx, reopening(now.ID, now.Version, actor), nil)
+			after, ok, err = s.moveOne(ctx, reopening(now.ID, now.Version, actor))
 		default:
 			return fromRow(now), ErrNotReconcilable
 		}
@@ -167,7 +167,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 	if b.Status == Unknown {
 		return s.manyDueNow(ctx, ids, b.Actor)
 	}
-	moved, err := s.moveAll(ctx, moves, nil)
+	moved, err := s.moveAll(ctx, moves)
 	reopened := make([]uuid.UUID, 0, len(moved))
 	for _, r := range moved {
 		reopened = append(reopened, r.ID)

@@ -30,14 +30,16 @@ const foreignBrokerWait = time.Minute
 // minAgain keeps a job from running again and again without a pause.
 const minAgain = 10 * time.Millisecond
 
+// busyAgain is how soon to try again for a purchase that is due but that another
+// transaction holds.
+const busyAgain = 200 * time.Millisecond
+
 // PassOutcome tells the carrier of a pass what to do with its job.
 type PassOutcome struct {
 	// Result is completed, rejected, deferred, manual_review, lost_race, put_off or nothing.
 	Result string
 	// Again is when to run the job again; zero: never.
 	Again time.Duration
-	// Completed: the given complete ran and committed with the pass's effect.
-	Completed bool
 }
 
 // pass is one reconciliation under way: the claimed purchase and what time it is.
@@ -46,13 +48,15 @@ type pass struct {
 	began time.Time
 	// How old things were, by the database's clock, when the pass began.
 	unknownAge, sentAge, createdAge time.Duration
-	complete                        inTx
+	// job carries it; 0: none does.
+	job int64
 }
 
 // Pass runs one reconciliation of one purchase: claim, look up, maybe replay, settle or
-// defer. complete, where the pass ends the job, runs in the transaction of its effect.
-// An error means that nothing was decided and the same job may simply run again.
-func (s *Service) Pass(ctx context.Context, id uuid.UUID, complete func(context.Context, pgx.Tx) error) (PassOutcome, error) {
+// defer. job is what carries it (0: nothing does); where the pass moves the purchase, the
+// scheduler is told in the same transaction that the job is done. An error means that
+// nothing was decided and the same job may simply run again.
+func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcome, error) {
 	if s.switches.PassesPaused() {
 		return PassOutcome{Result: resultPutOff, Again: spread(retryAfterTrouble, 0.5)}, nil
 	}
@@ -68,7 +72,7 @@ func (s *Service) Pass(ctx context.Context, id uuid.UUID, complete func(context.
 	if p == nil {
 		return outcome, err
 	}
-	p.complete = complete
+	p.job = job
 	outcome, err = s.run(ctx, p, call)
 	if err == nil && outcome.Result != resultPutOff {
 		s.observer.PassEnded(outcome.Result)
@@ -94,23 +98,44 @@ func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 	return call, PassOutcome{}, err
 }
 
+// claiming is what came of one purchase's claim.
+type claiming struct {
+	claimed *dbsql.ClaimPassesRow
+	err     error
+}
+
 // claim takes the purchase for one pass; it returns nil where there is none to make.
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, error) {
 	began := time.Now()
-	claimed, err := dbsql.New(s.pool).ClaimPass(ctx, dbsql.ClaimPassParams{
-		ID: id, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), Unknown: string(Unknown),
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
+	got := s.claims.do(id)
+	if got.err != nil {
+		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", got.err)
+	}
+	if got.claimed == nil {
 		outcome, err := s.notNow(ctx, id)
 		return nil, outcome, err
 	}
-	if err != nil {
-		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", err)
-	}
 	return &pass{
-		row: claimed.TransactionHistory, began: began, unknownAge: seconds(claimed.UnknownAge),
-		sentAge: seconds(claimed.SentAge), createdAge: seconds(claimed.CreatedAge),
+		row: got.claimed.TransactionHistory, began: began, unknownAge: seconds(got.claimed.UnknownAge),
+		sentAge: seconds(got.claimed.SentAge), createdAge: seconds(got.claimed.CreatedAge),
 	}, PassOutcome{}, nil
+}
+
+// claimAll claims purchases in one statement, each for the first who asks.
+func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []claiming {
+	rows, err := dbsql.New(s.pool).ClaimPasses(ctx, dbsql.ClaimPassesParams{
+		Ids: ids, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), Unknown: string(Unknown),
+	})
+	claimed := make(map[uuid.UUID]*dbsql.ClaimPassesRow, len(rows))
+	for i := range rows {
+		claimed[rows[i].TransactionHistory.ID] = &rows[i]
+	}
+	done := make([]claiming, len(ids))
+	for i, id := range ids {
+		done[i] = claiming{claimed: claimed[id], err: err}
+		delete(claimed, id)
+	}
+	return done
 }
 
 // notNow says when to ask again for a purchase that could not be claimed.
@@ -126,6 +151,9 @@ func (s *Service) notNow(ctx context.Context, id uuid.UUID) (PassOutcome, error)
 		s.log.Error("purchase was placed with another broker than this worker serves",
 			"purchase_id", id, "broker", due.Broker, "serves", s.can.Name)
 		return PassOutcome{Result: resultNothing, Again: foreignBrokerWait}, nil
+	}
+	if due.DueIn <= 0 {
+		return PassOutcome{Result: resultNothing, Again: busyAgain}, nil
 	}
 	return PassOutcome{Result: resultNothing, Again: max(seconds(due.DueIn), minAgain)}, nil
 }
@@ -258,12 +286,12 @@ func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange
 		return s.deferPass(ctx, p, d, by)
 	}
 	m := s.moveOf(p, d, by)
-	moved, ok, err := s.moveOne(ctx, m, p.complete)
+	moved, ok, err := s.moveShared(ctx, m, s.conclusions)
 	if errors.Is(err, ErrOrderIDTaken) {
 		m = s.moveOf(p, decision{
 			to: ManualReview, reason: string(broker.Mismatch), mismatch: "order id " + m.orderID + ", which another purchase has",
 		}, by)
-		moved, ok, err = s.moveOne(ctx, m, p.complete)
+		moved, ok, err = s.moveOne(ctx, m)
 	}
 	if err != nil {
 		return PassOutcome{}, err
@@ -271,7 +299,7 @@ func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange
 	if !ok {
 		return s.lostRace(ctx, p, m)
 	}
-	return PassOutcome{Result: resultOf(Status(moved.Status)), Completed: true}, nil
+	return PassOutcome{Result: resultOf(Status(moved.Status))}, nil
 }
 
 func resultOf(status Status) string {
@@ -288,7 +316,7 @@ func resultOf(status Status) string {
 func (s *Service) moveOf(p *pass, d decision, by exchange) move {
 	m := move{
 		id: p.row.ID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
-		actor: actorWorker, passes: 1, exchange: by,
+		actor: actorWorker, passes: 1, exchange: by, job: p.job,
 	}
 	m.exchange.brokerKey = p.row.BrokerKey
 	switch d.to {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
@@ -28,7 +27,7 @@ func TestPassFindsWhatWasBooked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.lost(true)
-	if outcome := b.pass(p.ID); outcome.Result != "completed" || !outcome.Completed {
+	if outcome := b.pass(p.ID); outcome.Result != "completed" {
 		t.Errorf("outcome is %+v", outcome)
 	}
 	b.wantEnd(b.get(p.ID), purchase.Completed, "", purchase.ByLookup)
@@ -282,13 +281,13 @@ func TestOnePassAtATime(t *testing.T) {
 	})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		outcome, err := b.Pass(t.Context(), p.ID, nil)
+		outcome, err := b.Pass(t.Context(), p.ID, 0)
 		if err != nil || outcome.Result != "completed" {
 			t.Errorf("first pass: %+v, %v", outcome, err)
 		}
 	})
 	<-looking
-	outcome, err := b.Pass(t.Context(), p.ID, nil)
+	outcome, err := b.Pass(t.Context(), p.ID, 0)
 	if err != nil || outcome.Result != "nothing" || outcome.Again < time.Minute {
 		t.Errorf("second pass: %+v, %v; want it to wait for the lease", outcome, err)
 	}
@@ -348,7 +347,7 @@ func TestShutdownBurnsNoAttempt(t *testing.T) {
 		cancel()
 		return reply{drop: true}
 	})
-	if _, err := b.Pass(ctx, p.ID, nil); err == nil {
+	if _, err := b.Pass(ctx, p.ID, 0); err == nil {
 		t.Fatal("a stopped pass returned no error")
 	}
 	got := b.get(p.ID)
@@ -379,16 +378,30 @@ func TestPausedAndForeignPassesAreNoAttempts(t *testing.T) {
 	}
 }
 
-func TestCompleteRunsInTheTransactionOfItsEffect(t *testing.T) {
+// The job ends in the transaction of its pass's effect: both or neither.
+func TestTheJobEndsWithItsEffect(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	p := b.lost(true)
-	_, err := b.Pass(t.Context(), p.ID, func(context.Context, pgx.Tx) error { return context.DeadlineExceeded })
-	if err == nil {
-		t.Fatal("a failing complete was ignored")
-	}
-	if got := b.get(p.ID); got.Status != purchase.Unknown {
-		t.Errorf("purchase is %s, want it untouched", got.Status)
+	for _, fails := range []bool{false, true} {
+		b := setup(t)
+		p := b.lost(true)
+		var job int64
+		if err := b.pool.QueryRow(t.Context(), "UPDATE river_job SET state = 'running' RETURNING id").Scan(&job); err != nil {
+			t.Fatal(err)
+		}
+		want, state := purchase.Completed, "completed"
+		if fails {
+			b.exec("ALTER TABLE river_job ADD CONSTRAINT none CHECK (state <> 'completed')")
+			want, state = purchase.Unknown, "running"
+		}
+		if _, err := b.Pass(t.Context(), p.ID, job); (err != nil) != fails {
+			t.Errorf("error %v, fails %t", err, fails)
+		}
+		if got := b.get(p.ID); got.Status != want {
+			t.Errorf("purchase is %s, want %s", got.Status, want)
+		}
+		if n := b.count("SELECT count(*) FROM river_job WHERE id = $1 AND state = $2", job, state); n != 1 {
+			t.Errorf("job is not %s", state)
+		}
 	}
 }
 

@@ -19,9 +19,14 @@ type Work struct {
 	Purchases []uuid.UUID
 	// Alerts each need one delivery job.
 	Alerts []uuid.UUID
+	// Done are the jobs, by the scheduler's own ids, that have nothing left to do.
+	Done []int64
 }
 
-// Scheduler makes sure, in the caller's transaction, that work has its jobs.
+func (w Work) empty() bool { return len(w.Purchases)+len(w.Alerts)+len(w.Done) == 0 }
+
+// Scheduler makes sure, in the caller's transaction, that work has its jobs and that jobs
+// without work end. A done job that is gone, or was taken away, is no error.
 type Scheduler interface {
 	ScheduleTx(ctx context.Context, tx pgx.Tx, work Work) error
 }
@@ -56,9 +61,12 @@ type Service struct {
 	observer  Observer
 	log       *slog.Logger
 	hurried   chan struct{}
-	// records and settlements let concurrent submissions share statements.
+	// Concurrent submissions share the statements of records and settlements, concurrent
+	// passes those of claims and conclusions.
 	records     *batcher[draft, recording]
 	settlements *batcher[move, settlement]
+	claims      *batcher[uuid.UUID, claiming]
+	conclusions *batcher[move, settlement]
 	// alarmed is when each type of alert was last raised here.
 	alarmed sync.Map
 	finals  finalCounts
@@ -76,6 +84,8 @@ func New(p Params) *Service {
 	}
 	s.records = newBatcher(recordTimeout, s.recordAll)
 	s.settlements = newBatcher(settleTimeout, s.settleAll)
+	s.claims = newBatcher(settleTimeout, s.claimAll)
+	s.conclusions = newBatcher(settleTimeout, s.settleAll)
 	return s
 }
 

@@ -129,7 +129,7 @@ func (s *Service) trySettle(ctx context.Context, recorded row, m move) (row, err
 	return s.settleLate(ctx, recorded, m)
 }
 
-// settlement is what came of one reply's move.
+// settlement is what came of one move.
 type settlement struct {
 	row    row
 	ok     bool
@@ -137,29 +137,45 @@ type settlement struct {
 	shared bool
 }
 
+// errTwice: two of a batch would move one purchase.
+var errTwice = errors.New("purchase moves twice in one statement")
+
 // moveReply moves a purchase by its reply. A final one needs nothing but the door's
-// statement, and under load shares it with others; what they may be to blame for is
-// tried again alone.
+// statement, and under load shares it with others.
 func (s *Service) moveReply(ctx context.Context, m move) (row, bool, error) {
 	if m.to.Final() {
-		done := s.settlements.do(m)
-		if done.err == nil || !done.shared {
-			return done.row, done.ok, done.err
-		}
+		return s.moveShared(ctx, m, s.settlements)
 	}
-	return s.moveOne(ctx, m, nil)
+	return s.moveOne(ctx, m)
+}
+
+// moveShared moves a purchase in company; what that may be to blame for is tried again
+// alone.
+func (s *Service) moveShared(ctx context.Context, m move, with *batcher[move, settlement]) (row, bool, error) {
+	done := with.do(m)
+	if done.err == nil || !done.shared {
+		return done.row, done.ok, done.err
+	}
+	return s.moveOne(ctx, m)
 }
 
 func (s *Service) settleAll(ctx context.Context, moves []move) []settlement {
-	rows, err := s.moveAll(ctx, moves, nil)
-	moved := make(map[uuid.UUID]row, len(rows))
-	for _, r := range rows {
-		moved[r.ID] = r
-	}
 	done := make([]settlement, len(moves))
+	at := make(map[uuid.UUID]int, len(moves))
+	once := make([]move, 0, len(moves))
 	for i, m := range moves {
-		r, ok := moved[m.id]
-		done[i] = settlement{row: r, ok: ok, err: err, shared: len(moves) > 1}
+		done[i] = settlement{err: errTwice, shared: true}
+		if _, twice := at[m.id]; !twice {
+			at[m.id] = i
+			once = append(once, m)
+		}
+	}
+	rows, err := s.moveAll(ctx, once)
+	for _, i := range at {
+		done[i] = settlement{err: err, shared: len(moves) > 1}
+	}
+	for _, r := range rows {
+		done[at[r.ID]].row, done[at[r.ID]].ok = r, true
 	}
 	return done
 }
@@ -183,7 +199,7 @@ func (s *Service) settleLate(ctx context.Context, recorded row, m move) (row, er
 	if m.to == Rejected {
 		m.claim = 0
 	}
-	settled, ok, err := s.moveOne(ctx, m, nil)
+	settled, ok, err := s.moveOne(ctx, m)
 	if err != nil {
 		return row{}, err
 	}

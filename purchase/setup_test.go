@@ -1,14 +1,12 @@
 package purchase_test
 
 import (
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/shopspring/decimal"
 
@@ -124,7 +122,7 @@ func (b *bundle) submit(sub purchase.Submission) purchase.Purchase {
 func (b *bundle) pass(id uuid.UUID) purchase.PassOutcome {
 	b.t.Helper()
 	b.exec("UPDATE transaction_history SET next_retry = now() WHERE id = $1 AND status = 'UNKNOWN'", id)
-	outcome, err := b.Pass(b.t.Context(), id, func(context.Context, pgx.Tx) error { return nil })
+	outcome, err := b.Pass(b.t.Context(), id, 0)
 	if err != nil {
 		b.t.Fatalf("pass: %v", err)
 	}

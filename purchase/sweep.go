@@ -28,7 +28,7 @@ func (s *Service) SweepPending(ctx context.Context, batch int) (int, error) {
 	if len(moves) == 0 {
 		return 0, nil
 	}
-	moved, err := s.moveAll(ctx, moves, nil)
+	moved, err := s.moveAll(ctx, moves)
 	for range moved {
 		s.observer.OrphanRepaired("pending")
 	}

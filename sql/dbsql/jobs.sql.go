@@ -41,6 +41,20 @@ func (q *Queries) AlertToDeliver(ctx context.Context, id uuid.UUID) (AlertToDeli
 	return i, err
 }
 
+const completeJobs = `-- name: CompleteJobs :exec
+UPDATE river_job
+SET state        = 'completed',
+    finalized_at = now()
+WHERE id = ANY ($1::bigint[]) AND state = 'running'
+`
+
+// Ends running jobs with the transaction of their effect, as River's own JobCompleteTx
+// does for one. One that was taken away or runs no longer is left alone.
+func (q *Queries) CompleteJobs(ctx context.Context, ids []int64) error {
+	_, err := q.db.Exec(ctx, completeJobs, ids)
+	return err
+}
+
 const hurryJobs = `-- name: HurryJobs :execrows
 UPDATE river_job
 SET state        = 'available',

@@ -13,32 +13,38 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-const claimPass = `-- name: ClaimPass :one
+const claimPasses = `-- name: ClaimPasses :many
 
-UPDATE transaction_history
-SET claim        = claim + 1,
+WITH free AS (
+    SELECT t.id
+    FROM transaction_history t
+    WHERE t.id = ANY ($2::uuid[])
+      AND t.broker = $3
+      AND t.status = $4::text
+      AND t.next_retry <= now()
+      AND (t.leased_until IS NULL OR t.leased_until <= now())
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE transaction_history h
+SET claim        = h.claim + 1,
     leased_until = now() + make_interval(secs => $1::double precision),
     next_retry   = now() + make_interval(secs => $1::double precision)
-WHERE id = $2
-  AND broker = $3
-  AND status = $4::text
-  AND next_retry <= now()
-  AND (leased_until IS NULL OR leased_until <= now())
-RETURNING transaction_history.id, transaction_history.account_id, transaction_history.idempotency_key, transaction_history.fingerprint, transaction_history.status, transaction_history.version, transaction_history.symbol, transaction_history.quantity, transaction_history.limit_price, transaction_history.notional, transaction_history.currency, transaction_history.hold, transaction_history.cost, transaction_history.filled_quantity, transaction_history.metadata, transaction_history.reason, transaction_history.evidence, transaction_history.broker, transaction_history.broker_key, transaction_history.broker_request, transaction_history.request_hash, transaction_history.broker_order_id, transaction_history.broker_status_code, transaction_history.broker_body, transaction_history.broker_body_truncated, transaction_history.place_result, transaction_history.place_reason, transaction_history.place_status_code, transaction_history.place_duration_ms, transaction_history.sent_at, transaction_history.replay_code, transaction_history.attempts, transaction_history.next_retry, transaction_history.unknown_since, transaction_history.claim, transaction_history.leased_until, transaction_history.created_at, transaction_history.updated_at, transaction_history.settled_at,
+WHERE h.id = ANY (ARRAY(SELECT f.id FROM free f))
+RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at,
           -- The ages, in seconds by the database's clock, that the pass decides by.
-          EXTRACT(EPOCH FROM now() - unknown_since)::double precision AS unknown_age,
-          EXTRACT(EPOCH FROM now() - sent_at)::double precision       AS sent_age,
-          EXTRACT(EPOCH FROM now() - created_at)::double precision    AS created_age
+          EXTRACT(EPOCH FROM now() - h.unknown_since)::double precision AS unknown_age,
+          EXTRACT(EPOCH FROM now() - h.sent_at)::double precision       AS sent_age,
+          EXTRACT(EPOCH FROM now() - h.created_at)::double precision    AS created_age
 `
 
-type ClaimPassParams struct {
+type ClaimPassesParams struct {
 	Lease   float64
-	ID      uuid.UUID
+	Ids     []uuid.UUID
 	Broker  string
 	Unknown string
 }
 
-type ClaimPassRow struct {
+type ClaimPassesRow struct {
 	TransactionHistory TransactionHistory
 	UnknownAge         float64
 	SentAge            float64
@@ -47,62 +53,76 @@ type ClaimPassRow struct {
 
 // The statements of one purchase take UNKNOWN as a parameter: were it written out, a plan
 // made while few are UNKNOWN would read the partial indexes, and keep doing so when many are.
-// Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
-// and only the holder of the new claim may write. next_retry moves to the lease's end,
-// so a pass whose process dies is due again then.
-func (q *Queries) ClaimPass(ctx context.Context, arg ClaimPassParams) (ClaimPassRow, error) {
-	row := q.db.QueryRow(ctx, claimPass,
+// Gives the caller purchases for one pass each: until the lease ends nobody else gets
+// them, and only the holder of the new claim may write. next_retry moves to the lease's
+// end, so a pass whose process dies is due again then. One that somebody is writing is
+// left out, so that the others need not wait.
+func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]ClaimPassesRow, error) {
+	rows, err := q.db.Query(ctx, claimPasses,
 		arg.Lease,
-		arg.ID,
+		arg.Ids,
 		arg.Broker,
 		arg.Unknown,
 	)
-	var i ClaimPassRow
-	err := row.Scan(
-		&i.TransactionHistory.ID,
-		&i.TransactionHistory.AccountID,
-		&i.TransactionHistory.IdempotencyKey,
-		&i.TransactionHistory.Fingerprint,
-		&i.TransactionHistory.Status,
-		&i.TransactionHistory.Version,
-		&i.TransactionHistory.Symbol,
-		&i.TransactionHistory.Quantity,
-		&i.TransactionHistory.LimitPrice,
-		&i.TransactionHistory.Notional,
-		&i.TransactionHistory.Currency,
-		&i.TransactionHistory.Hold,
-		&i.TransactionHistory.Cost,
-		&i.TransactionHistory.FilledQuantity,
-		&i.TransactionHistory.Metadata,
-		&i.TransactionHistory.Reason,
-		&i.TransactionHistory.Evidence,
-		&i.TransactionHistory.Broker,
-		&i.TransactionHistory.BrokerKey,
-		&i.TransactionHistory.BrokerRequest,
-		&i.TransactionHistory.RequestHash,
-		&i.TransactionHistory.BrokerOrderID,
-		&i.TransactionHistory.BrokerStatusCode,
-		&i.TransactionHistory.BrokerBody,
-		&i.TransactionHistory.BrokerBodyTruncated,
-		&i.TransactionHistory.PlaceResult,
-		&i.TransactionHistory.PlaceReason,
-		&i.TransactionHistory.PlaceStatusCode,
-		&i.TransactionHistory.PlaceDurationMs,
-		&i.TransactionHistory.SentAt,
-		&i.TransactionHistory.ReplayCode,
-		&i.TransactionHistory.Attempts,
-		&i.TransactionHistory.NextRetry,
-		&i.TransactionHistory.UnknownSince,
-		&i.TransactionHistory.Claim,
-		&i.TransactionHistory.LeasedUntil,
-		&i.TransactionHistory.CreatedAt,
-		&i.TransactionHistory.UpdatedAt,
-		&i.TransactionHistory.SettledAt,
-		&i.UnknownAge,
-		&i.SentAge,
-		&i.CreatedAge,
-	)
-	return i, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimPassesRow
+	for rows.Next() {
+		var i ClaimPassesRow
+		if err := rows.Scan(
+			&i.TransactionHistory.ID,
+			&i.TransactionHistory.AccountID,
+			&i.TransactionHistory.IdempotencyKey,
+			&i.TransactionHistory.Fingerprint,
+			&i.TransactionHistory.Status,
+			&i.TransactionHistory.Version,
+			&i.TransactionHistory.Symbol,
+			&i.TransactionHistory.Quantity,
+			&i.TransactionHistory.LimitPrice,
+			&i.TransactionHistory.Notional,
+			&i.TransactionHistory.Currency,
+			&i.TransactionHistory.Hold,
+			&i.TransactionHistory.Cost,
+			&i.TransactionHistory.FilledQuantity,
+			&i.TransactionHistory.Metadata,
+			&i.TransactionHistory.Reason,
+			&i.TransactionHistory.Evidence,
+			&i.TransactionHistory.Broker,
+			&i.TransactionHistory.BrokerKey,
+			&i.TransactionHistory.BrokerRequest,
+			&i.TransactionHistory.RequestHash,
+			&i.TransactionHistory.BrokerOrderID,
+			&i.TransactionHistory.BrokerStatusCode,
+			&i.TransactionHistory.BrokerBody,
+			&i.TransactionHistory.BrokerBodyTruncated,
+			&i.TransactionHistory.PlaceResult,
+			&i.TransactionHistory.PlaceReason,
+			&i.TransactionHistory.PlaceStatusCode,
+			&i.TransactionHistory.PlaceDurationMs,
+			&i.TransactionHistory.SentAt,
+			&i.TransactionHistory.ReplayCode,
+			&i.TransactionHistory.Attempts,
+			&i.TransactionHistory.NextRetry,
+			&i.TransactionHistory.UnknownSince,
+			&i.TransactionHistory.Claim,
+			&i.TransactionHistory.LeasedUntil,
+			&i.TransactionHistory.CreatedAt,
+			&i.TransactionHistory.UpdatedAt,
+			&i.TransactionHistory.SettledAt,
+			&i.UnknownAge,
+			&i.SentAge,
+			&i.CreatedAge,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const deferPass = `-- name: DeferPass :one

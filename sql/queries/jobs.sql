@@ -8,6 +8,14 @@ SET state        = 'available',
 WHERE id = ANY (@ids::bigint[])
   AND (state IN ('pending', 'retryable', 'scheduled') OR (state = 'available' AND scheduled_at > now()));
 
+-- name: CompleteJobs :exec
+-- Ends running jobs with the transaction of their effect, as River's own JobCompleteTx
+-- does for one. One that was taken away or runs no longer is left alone.
+UPDATE river_job
+SET state        = 'completed',
+    finalized_at = now()
+WHERE id = ANY (@ids::bigint[]) AND state = 'running';
+
 -- name: ReleaseDeadJobs :execrows
 -- Jobs that have run for longer than any job may: their process died. The row is locked
 -- and looked at in one statement, so a job that ends meanwhile, or that another process

@@ -1,24 +1,31 @@
 -- The statements of one purchase take UNKNOWN as a parameter: were it written out, a plan
 -- made while few are UNKNOWN would read the partial indexes, and keep doing so when many are.
 
--- name: ClaimPass :one
--- Gives the caller the purchase for one pass: until the lease ends nobody else gets it,
--- and only the holder of the new claim may write. next_retry moves to the lease's end,
--- so a pass whose process dies is due again then.
-UPDATE transaction_history
-SET claim        = claim + 1,
+-- name: ClaimPasses :many
+-- Gives the caller purchases for one pass each: until the lease ends nobody else gets
+-- them, and only the holder of the new claim may write. next_retry moves to the lease's
+-- end, so a pass whose process dies is due again then. One that somebody is writing is
+-- left out, so that the others need not wait.
+WITH free AS (
+    SELECT t.id
+    FROM transaction_history t
+    WHERE t.id = ANY (@ids::uuid[])
+      AND t.broker = @broker
+      AND t.status = @unknown::text
+      AND t.next_retry <= now()
+      AND (t.leased_until IS NULL OR t.leased_until <= now())
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE transaction_history h
+SET claim        = h.claim + 1,
     leased_until = now() + make_interval(secs => @lease::double precision),
     next_retry   = now() + make_interval(secs => @lease::double precision)
-WHERE id = @id
-  AND broker = @broker
-  AND status = @unknown::text
-  AND next_retry <= now()
-  AND (leased_until IS NULL OR leased_until <= now())
-RETURNING sqlc.embed(transaction_history),
+WHERE h.id = ANY (ARRAY(SELECT f.id FROM free f))
+RETURNING sqlc.embed(h),
           -- The ages, in seconds by the database's clock, that the pass decides by.
-          EXTRACT(EPOCH FROM now() - unknown_since)::double precision AS unknown_age,
-          EXTRACT(EPOCH FROM now() - sent_at)::double precision       AS sent_age,
-          EXTRACT(EPOCH FROM now() - created_at)::double precision    AS created_age;
+          EXTRACT(EPOCH FROM now() - h.unknown_since)::double precision AS unknown_age,
+          EXTRACT(EPOCH FROM now() - h.sent_at)::double precision       AS sent_age,
+          EXTRACT(EPOCH FROM now() - h.created_at)::double precision    AS created_age;
 
 -- name: PassDue :one
 -- Why a purchase could not be claimed: the seconds until it may be, its status, its broker.
