@@ -244,6 +244,14 @@ func TestRoutes(t *testing.T) {
 		w.do(request{method: "OPTIONS", path: "/healthz"}).wantProblem(405, "method-not-allowed")
 		w.do(request{method: "POST", path: "/v1/summary", key: w.operator}).wantProblem(405, "method-not-allowed")
 		w.do(request{method: "HEAD", path: "/v1/events", key: w.client}).wantStatus(405)
+		w.do(request{method: "HEAD", path: "/metrics"}).wantStatus(200)
+	})
+	t.Run("MethodNobodyHasHeardOf", func(t *testing.T) {
+		a := w.do(request{method: "FOO", path: "/v1/summary"}).wantProblem(405, "method-not-allowed")
+		if allow := a.header.Values("Allow"); !slices.Equal(allow, []string{"GET", "HEAD"}) {
+			t.Errorf("Allow = %v", allow)
+		}
+		w.do(request{method: "FOO", path: "/v1/nothing"}).wantProblem(404, "not-found")
 	})
 	t.Run("EveryKeyedRouteWithoutAKey", func(t *testing.T) {
 		for _, route := range []string{

@@ -1,91 +1,38 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/go-chi/chi/v5"
 
 	"holdfast/api"
 	"holdfast/api/openapi"
+	"holdfast/internal/apicheck"
 )
 
-func init() { //nolint:gochecknoinits // The library keeps its decoders in one table.
-	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.RegisteredBodyDecoder("text/plain"))
-}
-
-var description = sync.OnceValues(func() (*openapi3.T, error) {
-	document, err := openapi3.NewLoader().LoadFromData(openapi.JSON())
-	if err != nil {
-		return nil, err
-	}
-	return document, document.Validate(context.Background())
-})
-
-var describedRoutes = sync.OnceValues(func() (routers.Router, error) {
-	document, err := description()
-	if err != nil {
-		return nil, err
-	}
-	return gorillamux.NewRouter(document)
+var description = sync.OnceValues(func() (*apicheck.Spec, error) {
+	return apicheck.Load(context.Background(), openapi.JSON())
 })
 
 // describe holds an exchange against the description: every answer, and the request
-// where it was taken. Routes that are none and methods that are wrong have no
-// description to be held against.
+// where it was taken.
 func describe(t *testing.T, sent *http.Request, body string, a *answer) {
 	t.Helper()
-	routes, err := describedRoutes()
+	spec, err := description()
 	if err != nil {
-		t.Fatalf("read description: %v", err)
+		t.Fatal(err)
 	}
-	request := httptest.NewRequest(sent.Method, sent.URL.RequestURI(), strings.NewReader(body))
-	request.Header = sent.Header
-	route, params, err := routes.FindRoute(request)
-	if err != nil {
-		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed && !undescribed(sent) {
-			t.Errorf("%s %s answered %d and is not described: %v", sent.Method, sent.URL.Path, a.status, err)
-		}
-		return
+	for _, fault := range spec.Check(t.Context(), apicheck.Exchange{
+		Method: sent.Method, Target: sent.URL.RequestURI(), Header: sent.Header, Body: []byte(body),
+		Status: a.status, AnswerHeader: a.header, Answer: a.body,
+	}) {
+		t.Errorf("%s %s: %v\n%s", sent.Method, sent.URL, fault, a.body)
 	}
-	input := &openapi3filter.RequestValidationInput{
-		Request: request, PathParams: params, Route: route,
-		Options: &openapi3filter.Options{
-			IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
-		},
-	}
-	if a.status < http.StatusMultipleChoices {
-		if err := openapi3filter.ValidateRequest(t.Context(), input); err != nil {
-			t.Errorf("%s %s was taken and is not described: %v", sent.Method, sent.URL, err)
-		}
-	}
-	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: a.status, Header: a.header,
-		Body: io.NopCloser(bytes.NewReader(a.body)), Options: input.Options,
-	})
-	if err != nil {
-		t.Errorf("%s %s: answer %d is not as described: %v\n%s", sent.Method, sent.URL, a.status, err, a.body)
-	}
-}
-
-// undescribed: pages for people, and HEAD, which every GET has.
-func undescribed(r *http.Request) bool {
-	return r.Method == http.MethodHead || forPeople(r.URL.Path)
-}
-
-func forPeople(path string) bool {
-	return path == "/" || strings.HasPrefix(path, "/console") || strings.HasPrefix(path, "/river")
 }
 
 func TestDescriptionIsValidAndServed(t *testing.T) {
@@ -100,12 +47,12 @@ func TestDescriptionIsValidAndServed(t *testing.T) {
 
 func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	t.Parallel()
-	document, err := description()
+	spec, err := description()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var described []string
-	for path, item := range document.Paths.Map() {
+	for path, item := range spec.Document.Paths.Map() {
 		for method := range item.Operations() {
 			described = append(described, method+" "+path)
 		}
@@ -113,7 +60,7 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	w := setup(t)
 	var routed []string
 	err = chi.Walk(api.Router(w.params), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if method != http.MethodHead && !forPeople(route) {
+		if method != http.MethodHead && !apicheck.ForPeople(route) {
 			routed = append(routed, method+" "+route)
 		}
 		return nil

@@ -33,6 +33,7 @@ func (a *api) openRoutes(r chi.Router) {
 	get(r, problemPath+"{slug}", docsOfProblem)
 	if a.Metrics != nil {
 		r.Method(http.MethodGet, "/metrics", a.Metrics)
+		r.Method(http.MethodHead, "/metrics", a.Metrics)
 	}
 }
 
@@ -74,6 +75,14 @@ func (a *api) consoleRoutes(r chi.Router) {
 	c.Handle("/river/*", pages)
 }
 
+// routePath is the path as the router reads it.
+func routePath(r *http.Request) string {
+	if r.URL.RawPath != "" {
+		return r.URL.RawPath
+	}
+	return r.URL.Path
+}
+
 // handler answers a request, or returns what [refuse] makes a problem of.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
@@ -99,13 +108,17 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 }
 
-// wrongMethod tells in Allow which methods the path does take.
+// wrongMethod tells in Allow which methods the path does take. A method that the router
+// has never heard of brings every path here, those that are none too.
 func wrongMethod(routes chi.Routes) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		for _, method := range methods {
-			if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			if routes.Match(chi.NewRouteContext(), method, routePath(r)) {
 				w.Header().Add("Allow", method)
 			}
+		}
+		if w.Header().Get("Allow") == "" {
+			return unknownRoute(w, r)
 		}
 		return because(methodNotAllowed, r.Method+" is not allowed here")
 	}
