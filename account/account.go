@@ -104,6 +104,23 @@ func (s *Store) Get(ctx context.Context, id string) (Account, error) {
 	return fromRow(row), nil
 }
 
+// MaxListed bounds a listing.
+const MaxListed = 10_000
+
+// List returns the accounts in the order of their ids, [MaxListed] at most; more tells
+// that there are others.
+func (s *Store) List(ctx context.Context) (list []Account, more bool, err error) {
+	rows, err := dbsql.New(s.pool).ListAccounts(ctx, MaxListed+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list accounts: %w", err)
+	}
+	list = make([]Account, min(MaxListed, len(rows)))
+	for i := range list {
+		list[i] = fromRow(rows[i])
+	}
+	return list, len(rows) > MaxListed, nil
+}
+
 // Currency returns an account's currency, from memory after the first time.
 func (s *Store) Currency(ctx context.Context, id string) (string, error) {
 	if currency, ok := s.currencies.Load(id); ok {

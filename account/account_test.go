@@ -46,6 +46,23 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+func TestListIsInTheOrderOfIDs(t *testing.T) {
+	t.Parallel()
+	store := account.New(pgtest.New(t))
+	for _, id := range []string{"b", "a", "B"} {
+		if _, err := store.Create(t.Context(), account.CreateParams{ID: id, Currency: "USD", Actor: "operator:k1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, more, err := store.List(t.Context())
+	if err != nil || more || len(list) != 3 {
+		t.Fatalf("list %+v, more %t, %v", list, more, err)
+	}
+	if list[0].ID == "b" || list[0].Currency != "USD" || !list[0].Deposited.IsZero() {
+		t.Errorf("list %+v", list)
+	}
+}
+
 func TestDepositCountsOncePerKey(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -23,6 +23,7 @@ const (
 
 type accountCommand struct {
 	Create  accountCreateCommand  `cmd:"" help:"Create an account."`
+	List    accountListCommand    `cmd:"" help:"List the accounts with their balances."`
 	Show    accountShowCommand    `cmd:"" help:"Show an account's balances."`
 	Deposit accountDepositCommand `cmd:"" help:"Add money to an account."`
 }
@@ -63,6 +64,30 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *app) error {
 			return accountFault(err)
 		}
 		return printAccount(a, acc, c.JSON)
+	})
+}
+
+type accountListCommand struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *accountListCommand) Run(ctx context.Context, a *app) error {
+	return withAccounts(ctx, a, openDatabase, func(ctx context.Context, accounts *account.Store) error {
+		list, more, err := accounts.List(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			say(a.errOut, "holdfast: there are more; these are the first %d\n", account.MaxListed)
+		}
+		if c.JSON {
+			views := make([]accountJSON, len(list))
+			for i, acc := range list {
+				views[i] = viewAccount(acc)
+			}
+			return printJSON(a.out, map[string]any{"data": views})
+		}
+		return printAccounts(a, list...)
 	})
 }
 
@@ -133,19 +158,33 @@ func parseAmount(flag, text string) (decimal.Decimal, error) {
 	return amount, nil
 }
 
-func printAccount(a *app, acc account.Account, asJSON bool) error {
+// accountJSON is an account as --json prints it: as the API does.
+type accountJSON struct {
+	ID        string `json:"id"`
+	Currency  string `json:"currency"`
+	Available string `json:"available"`
+	Reserved  string `json:"reserved"`
+	Spent     string `json:"spent"`
+	Deposited string `json:"deposited"`
+}
+
+func viewAccount(acc account.Account) accountJSON {
 	money := func(d decimal.Decimal) string { return exact.FormatCurrency(d, acc.Currency) }
+	return accountJSON{acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited)}
+}
+
+func printAccount(a *app, acc account.Account, asJSON bool) error {
 	if asJSON {
-		return printJSON(a.out, struct {
-			ID        string `json:"id"`
-			Currency  string `json:"currency"`
-			Available string `json:"available"`
-			Reserved  string `json:"reserved"`
-			Spent     string `json:"spent"`
-			Deposited string `json:"deposited"`
-		}{acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited)})
+		return printJSON(a.out, viewAccount(acc))
 	}
+	return printAccounts(a, acc)
+}
+
+func printAccounts(a *app, list ...account.Account) error {
 	t := newTable(a.out, "ACCOUNT", "CURRENCY", "AVAILABLE", "RESERVED", "SPENT", "DEPOSITED")
-	t.row(acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited))
+	for _, acc := range list {
+		v := viewAccount(acc)
+		t.row(v.ID, v.Currency, v.Available, v.Reserved, v.Spent, v.Deposited)
+	}
 	return t.flush()
 }

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -91,6 +93,7 @@ func TestNoDatabaseIsMadeByASlip(t *testing.T) {
 		"Audit":          {"audit"},
 		"KeyList":        {"key", "list"},
 		"KeyRevoke":      {"key", "revoke", "key_none"},
+		"AccountList":    {"account", "list"},
 		"AccountShow":    {"account", "show", "demo"},
 		"AccountDeposit": {"account", "deposit", "--id", "demo", "--amount", "1"},
 	} {
@@ -131,6 +134,7 @@ func TestKeysAndAccounts(t *testing.T) {
 	if r := command(t, settings, create...); r.code != exitFailed || !strings.Contains(r.err, "exists") {
 		t.Errorf("again: exit %d, %q", r.code, r.err)
 	}
+	must(t, settings, "account", "create", "--id", "acct-0", "--currency", "JPY")
 	deposit := []string{"account", "deposit", "--id", "acct-1", "--amount", "50.00", "--idempotency-key", "d1", "--json"}
 	if r := command(t, settings, "account", "show", "none"); r.code != exitFailed {
 		t.Errorf("no account shown: exit %d", r.code)
@@ -140,6 +144,7 @@ func TestKeysAndAccounts(t *testing.T) {
 			t.Errorf("deposit: %s", out)
 		}
 	}
+	wantAccounts(t, settings)
 	secret := lastLine(must(t, settings, "key", "create", "--scope", "client", "--account", "acct-1"))
 	var list struct {
 		Data []struct {
@@ -165,6 +170,24 @@ func TestKeysAndAccounts(t *testing.T) {
 		t.Errorf("key for no account: exit %d", r.code)
 	}
 	auditHolds(t, settings)
+}
+
+// wantAccounts looks at acct-0 and acct-1, in a list and alone.
+func wantAccounts(t *testing.T, settings []string) {
+	t.Helper()
+	first := `{"id":"acct-0","currency":"JPY","available":"0","reserved":"0","spent":"0","deposited":"0"}`
+	second := `{"id":"acct-1","currency":"USD","available":"1050.00","reserved":"0.00","spent":"0.00","deposited":"1050.00"}`
+	if out, want := must(t, settings, "account", "list", "--json"), `{"data":[`+first+","+second+"]}\n"; out != want {
+		t.Errorf("list = %s, want %s", out, want)
+	}
+	if out := must(t, settings, "account", "show", "acct-0", "--json"); out != first+"\n" {
+		t.Errorf("show = %s, want %s", out, first)
+	}
+	lines := strings.Split(must(t, settings, "account", "list"), "\n")
+	if !slices.Equal(strings.Fields(lines[0]), []string{"ACCOUNT", "CURRENCY", "AVAILABLE", "RESERVED", "SPENT", "DEPOSITED"}) ||
+		!slices.Equal(strings.Fields(lines[2]), []string{"acct-1", "USD", "1050.00", "0.00", "0.00", "1050.00"}) {
+		t.Errorf("list for a person: %q", lines)
+	}
 }
 
 func decode(t *testing.T, text string, value any) {
@@ -243,12 +266,18 @@ func TestUnknownSettingIsTold(t *testing.T) {
 	}
 }
 
-// The shell is told commands and flags by the program itself.
+// The shell is told commands, flags and their few values by the program itself.
 func TestShellCompletion(t *testing.T) {
 	t.Parallel()
-	r := command(t, []string{"COMP_LINE=holdfast se", "COMP_POINT=11"})
-	if r.code != exitDone || strings.TrimSpace(r.out) != "serve" {
-		t.Errorf("exit %d: %q %q", r.code, r.out, r.err)
+	for line, want := range map[string]string{
+		"holdfast se": "serve", "holdfast account l": "list", "holdfast account list --j": "--json", "holdfast list --status U": "UNKNOWN",
+		"holdfast key create --scope c": "client", "holdfast switch pause i": "intake", "holdfast completion z": "zsh",
+		"holdfast serve --role w": "worker", "holdfast resolve x --outcome r": "rejected", "holdfast reconcile --status M": "MANUAL_REVIEW",
+	} {
+		r := command(t, []string{"COMP_LINE=" + line, "COMP_POINT=" + strconv.Itoa(len(line))})
+		if r.code != exitDone || strings.TrimSpace(r.out) != want {
+			t.Errorf("%q: exit %d: %q %q", line, r.code, r.out, r.err)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ type commands struct {
 	Sandbox sandboxCommand `cmd:"" help:"Run the sandbox broker alone."`
 
 	Key     keyCommand     `cmd:"" help:"Create, list and revoke API keys."`
-	Account accountCommand `cmd:"" help:"Create accounts, show their balances and deposit to them."`
+	Account accountCommand `cmd:"" help:"Create and list accounts, show their balances and deposit to them."`
 	Audit   auditCommand   `cmd:"" help:"Check every invariant of the data, read only; exit 1 with each breach named."`
 
 	Buy       buyCommand       `cmd:"" help:"Buy, and print the purchase."`

@@ -119,6 +119,40 @@ func (q *Queries) DepositByKey(ctx context.Context, accountID string, idempotenc
 	return i, err
 }
 
+const listAccounts = `-- name: ListAccounts :many
+SELECT id, currency, available, reserved, spent, deposited, overrun, created_at FROM account ORDER BY id LIMIT $1
+`
+
+// For an operator's listing, bounded; by the primary key's index.
+func (q *Queries) ListAccounts(ctx context.Context, limit int32) ([]Account, error) {
+	rows, err := q.db.Query(ctx, listAccounts, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Account
+	for rows.Next() {
+		var i Account
+		if err := rows.Scan(
+			&i.ID,
+			&i.Currency,
+			&i.Available,
+			&i.Reserved,
+			&i.Spent,
+			&i.Deposited,
+			&i.Overrun,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const recordDeposit = `-- name: RecordDeposit :one
 WITH locked AS (
     SELECT a.id FROM account a WHERE a.id = $1 FOR NO KEY UPDATE

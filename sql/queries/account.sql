@@ -38,3 +38,7 @@ RETURNING a.*;
 
 -- name: DepositByKey :one
 SELECT * FROM deposit WHERE account_id = $1 AND idempotency_key = $2;
+
+-- name: ListAccounts :many
+-- For an operator's listing, bounded; by the primary key's index.
+SELECT * FROM account ORDER BY id LIMIT $1;
