@@ -104,15 +104,15 @@ func (a *api) listParams(r *http.Request) (purchase.ListParams, error) {
 	if len(q.faults) > 0 {
 		return params, invalid(q.faults...)
 	}
-	params.AccountID, err = a.visibleAccount(r, accountID, query.Has("account_id"))
+	params.AccountID, err = a.visibleAccount(r, accountID)
 	return params, err
 }
 
 // visibleAccount narrows a client to its own account. Another's, or one that is none,
-// is not found, for an operator too.
-func (a *api) visibleAccount(r *http.Request, asked string, given bool) (*string, error) {
+// is not found, for an operator too. None asked for is every one that the caller may see.
+func (a *api) visibleAccount(r *http.Request, asked string) (*string, error) {
 	p := auth.From(r.Context())
-	if !given {
+	if asked == "" {
 		if p.Operator() {
 			return nil, nil
 		}
@@ -127,7 +127,9 @@ func (a *api) visibleAccount(r *http.Request, asked string, given bool) (*string
 	return &asked, err
 }
 
-// queryReader reads parameters and collects what is wrong with them.
+// queryReader reads parameters and collects what is wrong with them. An empty filter or
+// cursor is as one not given, which is what a client writes that has none; an empty limit
+// is a slip that would make a longer page than was meant.
 type queryReader struct {
 	values url.Values
 	faults []fieldError
@@ -155,7 +157,7 @@ func (q *queryReader) limit() int {
 
 func (q *queryReader) status() *purchase.Status {
 	s := purchase.Status(q.one("status"))
-	if !q.values.Has("status") {
+	if s == "" {
 		return nil
 	}
 	if !s.Valid() {
@@ -167,7 +169,7 @@ func (q *queryReader) status() *purchase.Status {
 // cursor is the id of the last purchase of the page before, in an opaque coat.
 func (q *queryReader) cursor() *uuid.UUID {
 	s := q.one("cursor")
-	if !q.values.Has("cursor") {
+	if s == "" {
 		return nil
 	}
 	id, err := readCursor(s)
