@@ -23,6 +23,9 @@ func TestAccounts(t *testing.T) {
 		w.get("/v1/accounts/acct-2", w.client).wantProblem(404, "account-not-found")
 		w.get("/v1/accounts/none", w.operator).wantProblem(404, "account-not-found")
 		w.get("/v1/accounts/%00", w.operator).wantProblem(404, "account-not-found")
+		w.get("/v1/%61ccounts/acct%2D1", w.client).wantStatus(200).wantText("id", "acct-1")
+		w.get("/v1/accounts%2Facct-1", w.client).wantProblem(404, "not-found")
+		w.get("/v1/accounts/acct-1%2f", w.client).wantProblem(404, "account-not-found")
 	})
 	t.Run("Create", func(t *testing.T) {
 		create(w.operator, fields{"id": "new", "currency": "JPY", "available": "5000"}).wantStatus(201).

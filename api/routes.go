@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -13,7 +14,7 @@ func New(p Params) http.Handler { return newAPI(p).routes() }
 
 func (a *api) routes() *chi.Mux {
 	r := chi.NewRouter()
-	r.Use(a.identify, a.observe, a.recover, secureHeaders)
+	r.Use(plainPath, a.identify, a.observe, a.recover, secureHeaders)
 	r.NotFound(handle(unknownRoute))
 	r.MethodNotAllowed(handle(wrongMethod(r)))
 	a.openRoutes(r)
@@ -73,6 +74,17 @@ func (a *api) consoleRoutes(r chi.Router) {
 	c.Handle("/console/*", pages)
 	c.Handle("/river", pages)
 	c.Handle("/river/*", pages)
+}
+
+// plainPath lets the router read paths decoded: a character that needs no encoding means
+// the same with it (RFC 3986, 6.2.2.2). Only a slash does not: it would be another path.
+func plainPath(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(strings.ToUpper(r.URL.RawPath), "%2F") {
+			r.URL.RawPath = ""
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // routePath is the path as the router reads it.

@@ -102,6 +102,9 @@ func (x Exchange) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read target: %w", err)
 	}
+	if !strings.Contains(strings.ToUpper(target.RawPath), "%2F") {
+		target.RawPath = "" // what needs no encoding means the same with it
+	}
 	method := x.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
