@@ -323,7 +323,7 @@ func (q *Queries) MovePurchases(ctx context.Context, arg MovePurchasesParams) ([
 }
 
 const settleReplies = `-- name: SettleReplies :many
-WITH input AS (
+WITH input AS MATERIALIZED (
     SELECT unnest($1::uuid[])               AS id,
            unnest($2::text[])          AS status,
            unnest($3::text[])           AS reason,
@@ -407,6 +407,7 @@ type SettleRepliesRow struct {
 
 // The short form of MovePurchases: PENDING, ended by the first call's reply at no more than
 // was held. No pass, no job, no alert, no note; the purchase's own row is the history.
+// input is made once, not once for each purchase that is compared with it.
 func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([]SettleRepliesRow, error) {
 	rows, err := q.db.Query(ctx, settleReplies,
 		arg.Ids,

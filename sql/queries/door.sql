@@ -149,7 +149,8 @@ SELECT * FROM moved;
 -- name: SettleReplies :many
 -- The short form of MovePurchases: PENDING, ended by the first call's reply at no more than
 -- was held. No pass, no job, no alert, no note; the purchase's own row is the history.
-WITH input AS (
+-- input is made once, not once for each purchase that is compared with it.
+WITH input AS MATERIALIZED (
     SELECT unnest(@ids::uuid[])               AS id,
            unnest(@statuses::text[])          AS status,
            unnest(@reasons::text[])           AS reason,
