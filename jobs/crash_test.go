@@ -1,20 +1,20 @@
 package jobs
 
 import (
-	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
-	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"holdfast/broker"
 	"holdfast/internal/pgtest"
 	"holdfast/purchase"
 )
@@ -23,10 +23,11 @@ import (
 // rescue time, and nobody is asked to buy again.
 func TestKilledPassRunsAgain(t *testing.T) {
 	t.Parallel()
-	url := pgtest.NewURL(t)
-	w := newWorldOn(t, pgtest.Pool(t, url))
+	w, url := newWorldForTwo(t)
 	p := w.submit(t)
-	killMidPass(t, url)
+	child := w.startMidPass(t, url)
+	must(t, child.Process.Kill())
+	_ = child.Wait()
 	if job := w.job(t, p.ID); job.State != "running" {
 		t.Fatalf("the killed process left its job %s", job.State)
 	}
@@ -41,60 +42,103 @@ func TestKilledPassRunsAgain(t *testing.T) {
 	if job := w.job(t, p.ID); job.State != "completed" || job.Attempt != 1 {
 		t.Errorf("job is %+v, want completed, the lost run not counted", job)
 	}
-	if n := w.broker.places.Load(); n != 1 {
+	if n := w.broker.places(); n != 1 {
 		t.Errorf("%d places, want the client's alone", n)
 	}
 }
 
-// killMidPass runs a worker process, waits until it is in a lookup, and kills it.
-func killMidPass(t *testing.T, url string) {
+// newWorldForTwo returns a world and the address of its database.
+func newWorldForTwo(t *testing.T) (*world, string) {
 	t.Helper()
+	url := pgtest.NewURL(t)
+	return newWorldOn(t, pgtest.Pool(t, url)), url
+}
+
+// startMidPass starts a worker process and returns when it is in a lookup, which gets no
+// answer. It ends with the test, however it stands then.
+func (w *world) startMidPass(t *testing.T, url string) *exec.Cmd {
+	t.Helper()
+	began, _ := w.broker.hold(false)
 	self, err := os.Executable()
 	must(t, err)
 	child := exec.CommandContext(t.Context(), self)
-	child.Env = append(os.Environ(), doomedURL+"="+url)
-	out, err := child.StdoutPipe()
-	must(t, err)
+	child.Env = append(os.Environ(), doomedURL+"="+url, doomedBroker+"="+w.broker.url)
+	child.Stderr = t.Output()
 	must(t, child.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "looking up") {
-		t.Errorf("the child says %q, %v", line, err)
-	}
-	must(t, child.Process.Kill())
-	_ = child.Wait()
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	received(t, "the child's lookup", began)
+	return child
 }
 
-// River does not fence a stale attempt. Here the first one ignores its deadline, is
-// rescued, and comes back after its successor has settled the purchase otherwise.
+// A process that is frozen in the middle of a lookup, as with its virtual machine, loses
+// its lease and wakes up when everything is over. It changes nothing and works on.
+func TestFrozenProcessChangesNothing(t *testing.T) {
+	t.Parallel()
+	w, url := newWorldForTwo(t)
+	p := w.submit(t)
+	child := w.startMidPass(t, url)
+	must(t, child.Process.Signal(syscall.SIGSTOP))
+	workers, err := NewWorkers(w.config)
+	must(t, err)
+	must(t, workers.Start(t.Context()))
+	w.await(t, purchase.Completed, p.ID)
+	stop(t, workers)
+	before, job := w.get(t, p.ID), w.job(t, p.ID)
+
+	must(t, child.Process.Signal(syscall.SIGCONT))
+	next := w.submit(t)
+	w.await(t, purchase.Completed, next.ID) // by whom but the child?
+	if after := w.get(t, p.ID); after.Version != before.Version || !after.UpdatedAt.Equal(before.UpdatedAt) {
+		t.Errorf("the purchase was %+v and is %+v", before, after)
+	}
+	if again := w.job(t, p.ID); again != job {
+		t.Errorf("the job was %+v and is %+v", job, again)
+	}
+	if n := w.broker.places(); n != 2 {
+		t.Errorf("%d places, want one a purchase", n)
+	}
+}
+
+// River does not fence a stale attempt. Here the first one has its answer, another than
+// the next one gets, and cannot write it before it is rescued: its write waits for a lock,
+// and then comes before its successor's.
 func TestStaleAttemptChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	release, returned := make(chan struct{}), make(chan struct{})
+	arrived, locked := make(chan struct{}, 1000), make(chan struct{})
 	var calls atomic.Int64
-	w.broker.lookup = func(_ context.Context, key string) broker.Answer {
-		if calls.Add(1) > 1 {
-			return completed(key)
+	w.broker.onLookup(func(rw http.ResponseWriter, r *http.Request, sandbox http.Handler) {
+		first := calls.Add(1) == 1
+		arrived <- struct{}{}
+		if !first {
+			sandbox.ServeHTTP(rw, r)
+			return
 		}
-		defer close(returned)
-		<-release
-		return broker.Answer{Evidence: broker.Rejected, Code: "stale", Answered: true, StatusCode: 200}
-	}
-	first, err := NewWorkers(w.config)
+		<-locked
+		_, _ = fmt.Fprintf(rw, `{"order_id":"stale","client_order_id":%q,"status":"rejected","code":"stale"}`, r.PathValue("key"))
+	})
+	stale, err := NewWorkers(w.config)
 	must(t, err)
-	must(t, first.Start(t.Context()))
+	must(t, stale.Start(t.Context()))
 	p := w.submit(t)
-	eventually(t, "the first attempt is at the broker", func() bool { return calls.Load() == 1 })
+	received(t, "the first lookup", arrived)
+	unlock := lockTable(t, w, "broker_attempt", "SHARE")
+	close(locked)
 	w.start(t)
+	received(t, "the second lookup", arrived)
+	unlock()
 	w.await(t, purchase.Completed, p.ID)
-	close(release)
-	<-returned
-	stop(t, first)
+	stop(t, stale)
 
-	if got := w.status(t, p.ID); got != purchase.Completed {
-		t.Errorf("the stale attempt made the purchase %s", got)
+	if got := w.get(t, p.ID); got.Status != purchase.Completed || *got.Evidence != purchase.ByLookup {
+		t.Errorf("the stale attempt made the purchase %s by %s", got.Status, *got.Evidence)
 	}
-	if job := w.job(t, p.ID); job.State != "completed" {
-		t.Errorf("the stale attempt made the job %s", job.State)
+	eventually(t, "the job is over", func() bool { return w.job(t, p.ID).State == "completed" })
+	if n := w.count(t, "SELECT count(*) FROM outbox"); n != 2 {
+		t.Errorf("%d events, want UNKNOWN and COMPLETED", n)
 	}
 }
 

@@ -1,17 +1,20 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
-	"holdfast/broker"
+	"holdfast/broker/sandbox"
 	"holdfast/purchase"
 )
 
@@ -31,8 +34,8 @@ func TestPassCompletesItsJob(t *testing.T) {
 // count stays out of it.
 func TestSnoozesEndWhereThePurchaseSays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(p *purchase.Policy) { p.MaxAttempts = 5 })
-	w.broker.lookup = func(context.Context, string) broker.Answer { return undecided() }
+	w := newWorld(t, func(r *rules) { r.MaxAttempts = 5 })
+	w.broker.script(t, sandbox.Act{Call: "lookup", Status: http.StatusServiceUnavailable, Times: 1000})
 	w.start(t)
 	p := w.submit(t)
 	w.await(t, purchase.ManualReview, p.ID)
@@ -40,6 +43,7 @@ func TestSnoozesEndWhereThePurchaseSays(t *testing.T) {
 	if n := w.broker.lookups.Load(); n != 5 {
 		t.Errorf("%d lookups, want 5", n)
 	}
+	w.attempts(t, p.ID, 5)
 	if job := w.job(t, p.ID); job.State != "completed" || job.Attempt != 1 || job.Errors != "" {
 		t.Errorf("job is %+v, want completed in its first attempt", job)
 	}
@@ -49,28 +53,55 @@ func TestSnoozesEndWhereThePurchaseSays(t *testing.T) {
 }
 
 // What a broken pass says must not reach River's table, and must not use up the purchase.
+// Here the log breaks it, for any part of a process may.
 func TestPanicIsScrubbedAndCostsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var calls atomic.Int64
-	w.broker.lookup = func(_ context.Context, key string) broker.Answer {
-		if calls.Add(1) == 1 {
+	broken := false
+	w.log.onLine(func(line []byte) {
+		if !broken && bytes.Contains(line, []byte(`"call":"lookup"`)) {
+			broken = true
 			panic("card 4111-1111")
 		}
-		return completed(key)
-	}
+	})
 	w.start(t)
 	p := w.submit(t)
 	eventually(t, "the panic is reported", func() bool { return w.job(t, p.ID).Errors != "" })
-	if job := w.job(t, p.ID); strings.Contains(job.Errors, "4111") || !strings.Contains(job.Errors, "see the log") {
+	w.scrubbed(t, w.job(t, p.ID), "4111-1111")
+	w.await(t, purchase.Completed, p.ID)
+	w.attempts(t, p.ID, 1)
+}
+
+// So with an error: the database's, say, may repeat what it was told.
+func TestErrorIsScrubbedAndCostsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(t, `CREATE FUNCTION complain() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'card 4111-1111'; END $$`)
+	w.exec(t, `CREATE TRIGGER complain BEFORE INSERT ON broker_attempt FOR EACH ROW EXECUTE FUNCTION complain()`)
+	w.start(t)
+	p := w.submit(t)
+	eventually(t, "the error is reported", func() bool { return w.job(t, p.ID).Errors != "" })
+	w.exec(t, "DROP TRIGGER complain ON broker_attempt")
+	w.scrubbed(t, w.job(t, p.ID), "4111-1111")
+	w.await(t, purchase.Completed, p.ID)
+	w.attempts(t, p.ID, 1)
+}
+
+// scrubbed: River keeps nothing of secret, and the log does.
+func (w *world) scrubbed(t *testing.T, job job, secret string) {
+	t.Helper()
+	if strings.Contains(job.Errors, secret) || !strings.Contains(job.Errors, "see the log") {
 		t.Errorf("River keeps %q", job.Errors)
 	}
-	if !strings.Contains(w.log.String(), "4111-1111") {
+	if !strings.Contains(w.log.String(), secret) {
 		t.Error("the log does not tell what happened")
 	}
-	w.await(t, purchase.Completed, p.ID)
-	if got, err := w.service.Get(t.Context(), p.ID); err != nil || got.Attempts != 1 {
-		t.Errorf("attempts %d, %v; want 1", got.Attempts, err)
+}
+
+func (w *world) attempts(t *testing.T, id uuid.UUID, want int) {
+	t.Helper()
+	if got, err := w.service.Get(t.Context(), id); err != nil || got.Attempts != want {
+		t.Errorf("attempts %d, %v; want %d", got.Attempts, err, want)
 	}
 }
 
@@ -111,8 +142,7 @@ func TestUnknownKindsAreLeftAlone(t *testing.T) {
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	world := newWorld(t)
-	g := &guard{log: world.config.Log}
+	g := &guard{log: slog.New(slog.DiscardHandler)}
 	interrupted, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	fresh, worn := &rivertype.JobRow{}, &rivertype.JobRow{Errors: make([]rivertype.AttemptError, keptErrors)}
@@ -158,23 +188,14 @@ func TestGuard(t *testing.T) {
 // takes it up at once.
 func TestShutdownGivesThePassBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(p *purchase.Policy) { p.RescueAfter = time.Minute })
-	w.config.RescueAfter, w.config.StopTimeout = time.Minute, 50*time.Millisecond
-	began := make(chan struct{}, 1)
-	var calls atomic.Int64
-	w.broker.lookup = func(ctx context.Context, key string) broker.Answer {
-		if calls.Add(1) > 1 {
-			return completed(key)
-		}
-		began <- struct{}{}
-		<-ctx.Done()
-		return broker.Answer{Evidence: broker.Uncertain, Reason: broker.Timeout}
-	}
+	w := newWorld(t, unhurried)
+	w.config.StopTimeout = 50 * time.Millisecond
+	began, _ := w.broker.hold(false)
 	first, err := NewWorkers(w.config)
 	must(t, err)
 	must(t, first.Start(t.Context()))
 	p := w.submit(t)
-	<-began
+	received(t, "a lookup", began)
 	stop(t, first)
 
 	if job := w.job(t, p.ID); job.State != "available" || job.Attempt != 0 || job.Errors != "" {
@@ -182,27 +203,20 @@ func TestShutdownGivesThePassBack(t *testing.T) {
 	}
 	w.start(t)
 	w.await(t, purchase.Completed, p.ID)
-	if got, err := w.service.Get(t.Context(), p.ID); err != nil || got.Attempts != 1 {
-		t.Errorf("attempts %d, %v; want 1: the stopped pass is none", got.Attempts, err)
-	}
+	w.attempts(t, p.ID, 1) // the stopped pass is none
 }
 
 // The process is told to stop and does not wait: Stop ends with its context.
 func TestStopIsBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, unhurried)
 	w.config.StopTimeout = time.Hour
-	began := make(chan struct{}, 1)
-	w.broker.lookup = func(ctx context.Context, _ string) broker.Answer {
-		began <- struct{}{}
-		<-ctx.Done()
-		return undecided()
-	}
+	began, _ := w.broker.hold(true)
 	workers, err := NewWorkers(w.config)
 	must(t, err)
 	must(t, workers.Start(t.Context()))
 	w.submit(t)
-	<-began
+	received(t, "a lookup", began)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := workers.Stop(ctx); !errors.Is(err, context.Canceled) {
@@ -212,9 +226,7 @@ func TestStopIsBounded(t *testing.T) {
 
 func TestConfigContradictsItself(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.config.PassTimeout = w.config.RescueAfter
-	if _, err := NewWorkers(w.config); err == nil {
+	if _, err := NewWorkers(Config{PassTimeout: time.Minute, RescueAfter: time.Minute}); err == nil {
 		t.Error("taken: passes that may be rescued while they run")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
-	"holdfast/broker"
 	"holdfast/purchase"
 )
 
@@ -61,20 +60,11 @@ func TestWhateverHappensToARunningJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			began, release := make(chan struct{}, 100), make(chan struct{})
-			w.broker.lookup = func(ctx context.Context, key string) broker.Answer {
-				began <- struct{}{}
-				select {
-				case <-release:
-					return completed(key)
-				case <-ctx.Done():
-					return undecided()
-				}
-			}
+			w := newWorld(t, unhurried)
+			began, release := w.broker.hold(true)
 			w.start(t)
 			p := w.submit(t)
-			<-began
+			received(t, "a lookup", began)
 			first := w.job(t, p.ID).ID
 			// River refuses to delete a running job and leaves one alone that it should retry.
 			_, err := act(w.river(t), t.Context(), first)
@@ -98,17 +88,12 @@ func TestWhateverHappensToARunningJob(t *testing.T) {
 // A job whose row is gone does not keep its pass from storing what it found.
 func TestRunningJobVanishes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	began, release := make(chan struct{}), make(chan struct{})
-	w.broker.lookup = func(_ context.Context, key string) broker.Answer {
-		close(began)
-		<-release
-		return completed(key)
-	}
+	w := newWorld(t, unhurried)
+	began, release := w.broker.hold(true)
 	w.config.SweepInterval = time.Hour
 	w.start(t)
 	p := w.submit(t)
-	<-began
+	received(t, "a lookup", began)
 	w.exec(t, "DELETE FROM river_job")
 	close(release)
 	w.await(t, purchase.Completed, p.ID)
@@ -124,18 +109,15 @@ func TestCompletedJobIsRunAgain(t *testing.T) {
 	w.start(t)
 	p := w.submit(t)
 	w.await(t, purchase.Completed, p.ID)
-	before, err := w.service.Get(t.Context(), p.ID)
-	must(t, err)
-
+	before := w.get(t, p.ID)
 	first := w.job(t, p.ID)
-	_, err = w.river(t).JobRetry(t.Context(), first.ID)
+	_, err := w.river(t).JobRetry(t.Context(), first.ID)
 	must(t, err)
 	eventually(t, "the job has run again", func() bool {
 		again := w.job(t, p.ID)
 		return again.State == "completed" && again.Attempt > first.Attempt
 	})
-	after, err := w.service.Get(t.Context(), p.ID)
-	must(t, err)
+	after := w.get(t, p.ID)
 	if after.Version != before.Version || !after.UpdatedAt.Equal(before.UpdatedAt) {
 		t.Errorf("the purchase changed: %+v", after)
 	}

@@ -122,16 +122,18 @@ func TestScheduleGoesWithItsTransaction(t *testing.T) {
 func TestScheduleRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	refuseJobs(t, w)
+	refuseJobs(t, w, "%")
 	if err := schedule(t, w, purchase.Work{Purchases: []uuid.UUID{uuid.New()}}); err == nil {
 		t.Error("no error although River's table refuses rows")
 	}
 }
 
-func refuseJobs(t *testing.T, w *world) {
+// refuseJobs lets River's table refuse jobs of a kind, a pattern as of LIKE.
+func refuseJobs(t *testing.T, w *world, kind string) {
 	t.Helper()
 	w.exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$`)
-	w.exec(t, `CREATE TRIGGER refuse BEFORE INSERT ON river_job FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	w.exec(t, `CREATE TRIGGER refuse BEFORE INSERT ON river_job FOR EACH ROW
+		WHEN (NEW.kind LIKE '`+kind+`') EXECUTE FUNCTION refuse()`)
 }
 
 // A waiting job that somebody asked to cancel during an earlier attempt must run to its

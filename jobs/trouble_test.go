@@ -4,26 +4,32 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/broker"
+	"holdfast/broker/sandbox"
 	"holdfast/purchase"
 )
 
-// River's table may refuse, hang or be gone. Then no purchase may be UNKNOWN, for none
-// could have its job, and once it is back everything is found and settled.
+// River's table may refuse, hang or be gone. Then no purchase may become UNKNOWN, for none
+// could have its job, and once it is back everything is found and settled. The trouble
+// lasts for as long as a purchase tries, at least HOLDFAST_TEST_TROUBLE seconds.
 func TestRiverTableInTrouble(t *testing.T) {
 	t.Parallel()
+	lasts := time.Duration(fromEnvironment(t, "HOLDFAST_TEST_TROUBLE", 1)) * time.Second
 	for name, trouble := range map[string]struct {
 		begin func(*testing.T, *world) (end func())
 	}{
 		"Refuses": {func(t *testing.T, w *world) func() {
-			refuseJobs(t, w)
+			refuseJobs(t, w, "%")
 			return func() { w.exec(t, "DROP TRIGGER refuse ON river_job") }
 		}},
 		"IsGone": {func(t *testing.T, w *world) func() {
@@ -38,15 +44,17 @@ func TestRiverTableInTrouble(t *testing.T) {
 			w.start(t)
 			waiting := w.waiting(t)
 			end := trouble.begin(t, w)
+			over := time.After(lasts)
 			p := w.submit(t)
-			if p.Status != purchase.Pending || w.status(t, p.ID) != purchase.Pending {
+			if p.Status != purchase.Pending || w.get(t, p.ID).Status != purchase.Pending {
 				t.Errorf("the purchase is %s, want PENDING: it could have no job", p.Status)
 			}
+			<-over
 			end()
 			w.await(t, purchase.Completed, p.ID)
 			w.release(t, waiting)
 			w.await(t, purchase.Completed, waiting)
-			if n := w.broker.places.Load(); n != 2 {
+			if n := w.broker.places(); n != 2 {
 				t.Errorf("%d places, want one a purchase", n)
 			}
 		})
@@ -56,11 +64,11 @@ func TestRiverTableInTrouble(t *testing.T) {
 // waiting makes a purchase that is UNKNOWN and not due before release.
 func (w *world) waiting(t *testing.T) uuid.UUID {
 	t.Helper()
-	w.broker.place = func(context.Context, broker.Request) broker.Answer {
-		return broker.Answer{Evidence: broker.Uncertain, Reason: broker.Timeout, RetryAfter: time.Minute}
-	}
+	booked := true
+	w.broker.script(t, sandbox.Act{
+		Call: "place", Book: &booked, Status: http.StatusServiceUnavailable, Header: map[string]string{"Retry-After": "60"},
+	})
 	p := w.submit(t)
-	w.broker.place = nil
 	eventually(t, "the job waits", func() bool { return w.job(t, p.ID).State == "scheduled" })
 	return p.ID
 }
@@ -72,11 +80,18 @@ func (w *world) release(t *testing.T, id uuid.UUID) {
 
 func lockJobs(t *testing.T, w *world) func() {
 	t.Helper()
+	return lockTable(t, w, "river_job", "ACCESS EXCLUSIVE")
+}
+
+func lockTable(t *testing.T, w *world, table, mode string) (end func()) {
+	t.Helper()
 	tx, err := w.pool.Begin(t.Context())
 	must(t, err)
-	_, err = tx.Exec(t.Context(), "LOCK TABLE river_job IN ACCESS EXCLUSIVE MODE")
+	end = sync.OnceFunc(func() { must(t, tx.Rollback(context.WithoutCancel(t.Context()))) })
+	t.Cleanup(end)
+	_, err = tx.Exec(t.Context(), "LOCK TABLE "+table+" IN "+mode+" MODE")
 	must(t, err)
-	return func() { must(t, tx.Rollback(t.Context())) }
+	return end
 }
 
 func TestRiverTableEmptied(t *testing.T) {
@@ -119,10 +134,7 @@ func TestSweepStepsAreIndependent(t *testing.T) {
 	w.config.Prune = func(context.Context) error { return errors.New("no pruning today") }
 	p := w.submit(t)
 	w.exec(t, "DELETE FROM river_job")
-	refuseJobs(t, w)
-	w.exec(t, "DROP TRIGGER refuse ON river_job")
-	w.exec(t, `CREATE TRIGGER refuse BEFORE INSERT ON river_job FOR EACH ROW
-		WHEN (NEW.kind = 'deliver_alert') EXECUTE FUNCTION refuse()`)
+	refuseJobs(t, w, "deliver_alert")
 	w.alert(t, "0", false)
 	w.start(t)
 	w.await(t, purchase.Completed, p.ID)
@@ -208,16 +220,18 @@ func TestPruneDropsWhatHasExpired(t *testing.T) {
 	}
 }
 
-// due makes n purchases of as many accounts that are UNKNOWN, due and without a job.
+// due makes n purchases of as many accounts that are UNKNOWN, due and without a job. The
+// broker knows them all.
 func (w *world) due(t *testing.T, n int) []uuid.UUID {
 	t.Helper()
+	w.broker.onLookup(confirm)
 	w.exec(t, `INSERT INTO account (id, currency, reserved, deposited)
 		SELECT 'due-' || i, 'USD', 1, 1 FROM generate_series(1, $1::integer) i`, n)
 	rows, err := w.pool.Query(t.Context(), `
 		INSERT INTO transaction_history (id, account_id, idempotency_key, fingerprint, status, version, symbol,
 			quantity, limit_price, currency, hold, reason, broker, broker_key, broker_request, request_hash,
 			next_retry, unknown_since)
-		SELECT gen_random_uuid(), 'due-' || i, 'k', '', 'UNKNOWN', 2, 'AAPL', 1, 1, 'USD', 1, 'timeout', 'stub', 'b' || i, '', '',
+		SELECT gen_random_uuid(), 'due-' || i, 'k', '', 'UNKNOWN', 2, 'AAPL', 1, 1, 'USD', 1, 'timeout', 'http', 'b' || i, '', '',
 			now(), now()
 		FROM generate_series(1, $1::integer) i
 		RETURNING id`, n)
@@ -227,54 +241,95 @@ func (w *world) due(t *testing.T, n int) []uuid.UUID {
 	return ids
 }
 
-// Ten thousand purchases (a thousand with -short) fall due in one moment: the workers'
-// bound holds, nobody is asked twice, and an alert does not wait behind them.
+// Ten thousand purchases fall due in one moment: the workers' bound holds, nobody is asked
+// twice, and an alert does not wait behind them. The suite follows the first of them;
+// HOLDFAST_TEST_DUE=10000 all.
 func TestTenThousandDueAtOnce(t *testing.T) {
 	t.Parallel()
-	n := 10_000
-	if testing.Short() {
-		n = 1000
-	}
-	w := newWorld(t)
+	const n = 10_000
+	follow := min(n, fromEnvironment(t, "HOLDFAST_TEST_DUE", 1000))
+	w := newWorld(t, unhurried, quiet)
 	w.config.Concurrency, w.config.SweepInterval = 20, time.Hour
-	w.config.Log = slog.New(slog.DiscardHandler)
-	ids := w.due(t, n)
-	must(t, schedule(t, w, purchase.Work{Purchases: ids}))
+	must(t, schedule(t, w, purchase.Work{Purchases: w.due(t, n)}))
+	workers, err := NewWorkers(w.config)
+	must(t, err)
 	began := time.Now()
-	w.start(t)
+	must(t, workers.Start(t.Context()))
 	told := w.alert(t, "0", true)
 	eventually(t, "an alert is delivered", func() bool { return w.delivered(t, told) })
 	if w.settled(t) == n {
 		t.Error("the alert came last")
 	}
-	for before := w.settled(t); before < n; {
-		last := before
-		eventually(t, "more are settled", func() bool { before = w.settled(t); return before > last })
-	}
-	t.Logf("%d passes in %s", n, time.Since(began).Round(time.Millisecond))
+	w.awaitSettled(t, follow)
+	stop(t, workers)
+	settled := w.settled(t)
+	t.Logf("%d passes in %s", settled, time.Since(began).Round(time.Millisecond))
 	if most := w.broker.most.Load(); most > 20 {
 		t.Errorf("%d lookups at once, want at most 20", most)
 	}
-	if got := w.broker.lookups.Load(); got != int64(n) {
-		t.Errorf("%d lookups, want %d", got, n)
+	if got := w.broker.lookups.Load(); got != int64(settled) {
+		t.Errorf("%d lookups for %d purchases", got, settled)
 	}
 }
+
+// fromEnvironment reads the size of a test.
+func fromEnvironment(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n <= 0 {
+		t.Fatalf("%s=%q: %v", name, text, err)
+	}
+	return n
+}
+
+// quiet logs nothing of what goes well.
+func quiet(r *rules) { r.level = slog.LevelWarn }
 
 func (w *world) settled(t *testing.T) int {
 	t.Helper()
 	return w.count(t, "SELECT count(*) FROM transaction_history WHERE status = 'COMPLETED'")
 }
 
+// awaitSettled waits until n are settled, for as long as they become more. It looks
+// seldom: to count thousands is work.
+func (w *world) awaitSettled(t *testing.T, n int) {
+	t.Helper()
+	look := time.NewTicker(250 * time.Millisecond)
+	defer look.Stop()
+	for last, moved := -1, time.Now(); ; <-look.C {
+		now := w.settled(t)
+		if now >= n {
+			return
+		}
+		if now > last {
+			last, moved = now, time.Now()
+		} else if time.Since(moved) > patience {
+			t.Fatalf("%d of %d are settled and no more in %s", now, n, patience)
+		}
+	}
+}
+
 // More orphans than one batch of the sweep takes.
 func TestManyOrphans(t *testing.T) {
 	t.Parallel()
 	const n = 2*sweepBatch + 1
-	w := newWorld(t)
+	w := newWorld(t, quiet)
 	w.due(t, n)
-	w.start(t)
-	eventually(t, "all are settled", func() bool { return w.settled(t) == n })
-	if n := w.count(t, "SELECT count(*) FROM alert WHERE type = $1", alertRepaired); n != 1 {
-		t.Errorf("%d alerts of the repairs, want 1", n)
+	for range 2 {
+		w.sweeper(t).sweep(t.Context())
+	}
+	if got := w.count(t, "SELECT count(DISTINCT args) FROM river_job WHERE kind = $1", kindReconcile); got != n {
+		t.Errorf("%d jobs, want %d", got, n)
+	}
+	if got := w.count(t, "SELECT (data::jsonb ->> 'jobs')::integer FROM alert WHERE type = $1", alertRepaired); got != n {
+		t.Errorf("the alert tells of %d, want %d", got, n)
+	}
+	if got := w.count(t, "SELECT count(*) FROM alert WHERE type = $1", alertRepaired); got != 1 {
+		t.Errorf("%d alerts of the repairs, want 1", got)
 	}
 }
 
@@ -283,11 +338,10 @@ func TestManyUndeliveredAlerts(t *testing.T) {
 	const n = sweepBatch + 1
 	w := newWorld(t)
 	w.exec(t, `INSERT INTO alert (id, type, data) SELECT gen_random_uuid(), 'broker.recovered', '{}' FROM generate_series(1, $1::integer)`, n)
-	w.start(t)
-	eventually(t, "all are delivered", func() bool {
-		return w.count(t, "SELECT count(*) FROM alert WHERE delivered_at IS NOT NULL") == n
-	})
-	if got := w.count(t, "SELECT count(*) FROM river_job WHERE kind = $1", kindAlert); got != n {
+	for range 2 {
+		w.sweeper(t).sweep(t.Context())
+	}
+	if got := w.count(t, "SELECT count(DISTINCT args) FROM river_job WHERE kind = $1", kindAlert); got != n {
 		t.Errorf("%d jobs, want %d", got, n)
 	}
 }

@@ -3,11 +3,9 @@ package jobs
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 
 	"holdfast/account"
 	"holdfast/broker"
+	"holdfast/internal/metrics"
 	"holdfast/internal/pgtest"
 	"holdfast/purchase"
 )
@@ -30,32 +29,42 @@ const (
 	testAccount = "acct-1"
 )
 
-// world is a database with one account, a service over it and the broker's stand-in.
+// world is a database with one account, and a service between it and a broker.
 type world struct {
 	pool    *pgxpool.Pool
-	broker  *stubBroker
+	broker  *testBroker
 	service *purchase.Service
 	log     *logBuffer
 	config  Config
 }
 
-func newWorld(t *testing.T, changes ...func(*purchase.Policy)) *world {
+// rules are what a test may change before its service is made.
+type rules struct {
+	purchase.Policy
+	// timeout is the deadline of one broker call.
+	timeout time.Duration
+	level   slog.Level
+}
+
+func newWorld(t *testing.T, changes ...func(*rules)) *world {
 	t.Helper()
 	return newWorldOn(t, pgtest.New(t), changes...)
 }
 
-func newWorldOn(t *testing.T, pool *pgxpool.Pool, changes ...func(*purchase.Policy)) *world {
+func newWorldOn(t *testing.T, pool *pgxpool.Pool, changes ...func(*rules)) *world {
 	t.Helper()
-	policy := testPolicy()
+	r := testRules()
 	for _, change := range changes {
-		change(&policy)
+		change(&r)
 	}
-	w := &world{pool: pool, broker: &stubBroker{}, log: &logBuffer{}}
-	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	service, err := newService(pool, w.broker, policy, log)
+	w := &world{pool: pool, broker: newTestBroker(t), log: &logBuffer{}}
+	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: r.level}))
+	client, err := adapter(w.broker.url, r.timeout)
 	must(t, err)
-	w.service = service
-	w.config = testConfig(pool, service, log)
+	t.Cleanup(client.Close)
+	w.service, err = newService(pool, client, r.Policy, log)
+	must(t, err)
+	w.config = testConfig(pool, w.service, r.RescueAfter, log)
 	_, err = account.New(pool).Create(t.Context(), account.CreateParams{
 		ID: testAccount, Currency: "USD", Available: decimal.NewFromInt(100_000_000), Actor: "test",
 	})
@@ -63,17 +72,24 @@ func newWorldOn(t *testing.T, pool *pgxpool.Pool, changes ...func(*purchase.Poli
 	return w
 }
 
-func testPolicy() purchase.Policy {
-	return purchase.Policy{
-		RetryBase: 50 * time.Millisecond, RetryCap: 100 * time.Millisecond, Jitter: 0.2,
-		MaxAttempts: 1000, MaxAge: time.Hour, RetryAfterMax: time.Minute,
-		PendingGrace: 3 * time.Second, RescueAfter: 3 * time.Second,
+func testRules() rules {
+	return rules{
+		Policy: purchase.Policy{
+			RetryBase: 50 * time.Millisecond, RetryCap: 100 * time.Millisecond, Jitter: 0.2,
+			MaxAttempts: 1000, MaxAge: time.Hour, RetryAfterMax: time.Minute,
+			PendingGrace: 3 * time.Second, RescueAfter: 3 * time.Second,
+		},
+		timeout: 2 * time.Second, level: slog.LevelDebug,
 	}
 }
 
-func testConfig(pool *pgxpool.Pool, service *purchase.Service, log *slog.Logger) Config {
+// unhurried: nothing times out, so that what a test holds up is held for as long as a
+// busy machine takes.
+func unhurried(r *rules) { r.timeout, r.RescueAfter = patience/2, patience }
+
+func testConfig(pool *pgxpool.Pool, service *purchase.Service, rescue time.Duration, log *slog.Logger) Config {
 	return Config{
-		Pool: pool, Service: service, Concurrency: 10, RescueAfter: 3 * time.Second,
+		Pool: pool, Service: service, Concurrency: 10, RescueAfter: rescue,
 		SweepInterval: 500 * time.Millisecond, StopTimeout: 10 * time.Second, Log: log,
 	}
 }
@@ -86,17 +102,9 @@ func newService(pool *pgxpool.Pool, b broker.Broker, policy purchase.Policy, log
 	return purchase.New(purchase.Params{
 		Pool: pool, Accounts: account.New(pool), Broker: b, Gate: broker.NewGate(broker.GateConfig{}),
 		Scheduler: scheduler, Committed: func() {}, Policy: policy,
-		Switches: purchase.NewSwitches(pool, log), Observer: ignore{}, Log: log,
+		Switches: purchase.NewSwitches(pool, log), Observer: metrics.New(metrics.Params{Pool: pool, Log: log}), Log: log,
 	}), nil
 }
-
-type ignore struct{}
-
-func (ignore) StatusChanged(purchase.Status)           {}
-func (ignore) BrokerCall(_, _ string, _ time.Duration) {}
-func (ignore) PassEnded(string)                        {}
-func (ignore) OrphanRepaired(string)                   {}
-func (ignore) Contradiction()                          {}
 
 // start starts workers that end with the test.
 func (w *world) start(t *testing.T) *Workers {
@@ -117,12 +125,11 @@ func stop(t *testing.T, workers *Workers) {
 	}
 }
 
-// submit makes one purchase; the broker's place stand-in decides its fate, which by
-// default is UNKNOWN.
+// submit makes one purchase, which is UNKNOWN and which a lookup will find bought.
 func (w *world) submit(t *testing.T) purchase.Purchase {
 	t.Helper()
 	result, err := w.service.Submit(t.Context(), purchase.Submission{
-		AccountID: testAccount, IdempotencyKey: uuid.NewString(), Symbol: "AAPL", Metadata: "{}",
+		AccountID: testAccount, IdempotencyKey: uuid.NewString(), Symbol: unanswered, Metadata: "{}",
 		Quantity:   decimal.NewNullDecimal(decimal.NewFromInt(10)),
 		LimitPrice: decimal.NewNullDecimal(decimal.NewFromInt(25)),
 	})
@@ -130,11 +137,11 @@ func (w *world) submit(t *testing.T) purchase.Purchase {
 	return result.Purchase
 }
 
-func (w *world) status(t *testing.T, id uuid.UUID) purchase.Status {
+func (w *world) get(t *testing.T, id uuid.UUID) purchase.Purchase {
 	t.Helper()
 	p, err := w.service.Get(t.Context(), id)
 	must(t, err)
-	return p.Status
+	return p
 }
 
 // await waits until every purchase has the status.
@@ -142,7 +149,7 @@ func (w *world) await(t *testing.T, status purchase.Status, ids ...uuid.UUID) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("purchases are %s", status), func() bool {
 		for _, id := range ids {
-			if w.status(t, id) != status {
+			if w.get(t, id).Status != status {
 				return false
 			}
 		}
@@ -154,7 +161,7 @@ func (w *world) await(t *testing.T, status purchase.Status, ids ...uuid.UUID) {
 func (w *world) jobs(t *testing.T, id uuid.UUID) []job {
 	t.Helper()
 	rows, err := w.pool.Query(t.Context(),
-		`SELECT id, kind, state::text AS state, attempt, args::text AS args, scheduled_at, coalesce(array_to_string(errors, ' '), '') AS errors
+		`SELECT id, kind, state::text AS state, attempt, args::text AS args, scheduled_at, coalesce(attempted_at, created_at) AS attempted_at, coalesce(array_to_string(errors, ' '), '') AS errors
 		 FROM river_job WHERE args::text LIKE '%' || $1::text || '%' ORDER BY id`, id.String())
 	must(t, err)
 	jobs, err := pgx.CollectRows(rows, pgx.RowToStructByName[job])
@@ -169,6 +176,7 @@ type job struct {
 	Attempt     int
 	Args        string
 	ScheduledAt time.Time
+	AttemptedAt time.Time
 	Errors      string
 }
 
@@ -203,78 +211,27 @@ func (w *world) river(t *testing.T) *river.Client[pgx.Tx] {
 	return client
 }
 
-// stubBroker stands in for a broker. Without a function of the test's, a place is
-// uncertain and a lookup finds the order completed.
-type stubBroker struct {
-	place  func(context.Context, broker.Request) broker.Answer
-	lookup func(context.Context, string) broker.Answer
-
-	places, lookups atomic.Int64
-	busy            sync.Map // broker key -> *atomic.Int64
-	overlaps        atomic.Int64
-	running, most   atomic.Int64
-}
-
-func (b *stubBroker) Capabilities() broker.Capabilities {
-	return broker.Capabilities{
-		Name: "stub", Idempotent: true, KeyRetention: 24 * time.Hour, Settle: time.Hour, Timeout: time.Second,
-	}
-}
-
-func (b *stubBroker) Encode(key string, order broker.Order) ([]byte, error) {
-	return json.Marshal(map[string]string{"key": key, "symbol": order.Symbol})
-}
-
-func (b *stubBroker) Place(ctx context.Context, request broker.Request) broker.Answer {
-	b.places.Add(1)
-	if b.place != nil {
-		return b.place(ctx, request)
-	}
-	return broker.Answer{Evidence: broker.Uncertain, Reason: broker.Timeout}
-}
-
-func (b *stubBroker) Lookup(ctx context.Context, key string) broker.Answer {
-	b.lookups.Add(1)
-	entry, _ := b.busy.LoadOrStore(key, new(atomic.Int64))
-	if entry.(*atomic.Int64).Add(1) > 1 {
-		b.overlaps.Add(1)
-	}
-	defer entry.(*atomic.Int64).Add(-1)
-	b.note(b.running.Add(1))
-	defer b.running.Add(-1)
-	if b.lookup != nil {
-		return b.lookup(ctx, key)
-	}
-	return completed(key)
-}
-
-func (b *stubBroker) note(running int64) {
-	for {
-		most := b.most.Load()
-		if running <= most || b.most.CompareAndSwap(most, running) {
-			return
-		}
-	}
-}
-
-func completed(key string) broker.Answer {
-	return broker.Answer{Evidence: broker.Accepted, OrderID: "order-" + key, Answered: true, StatusCode: 200}
-}
-
-func undecided() broker.Answer {
-	return broker.Answer{Evidence: broker.Uncertain, Reason: broker.Broker5xx, StatusCode: 503}
-}
-
 // logBuffer keeps what was logged.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
+	trap func(line []byte)
 }
 
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.trap != nil {
+		l.trap(p)
+	}
 	return l.text.Write(p)
+}
+
+// onLine sets what is called with every line before it is kept.
+func (l *logBuffer) onLine(f func(line []byte)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trap = f
 }
 
 func (l *logBuffer) String() string {
