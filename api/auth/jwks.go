@@ -33,7 +33,9 @@ const (
 	minRSABits = 2048
 )
 
-var errNoKeys = errors.New("identity provider's keys are not to be had")
+// ErrNoProviderKeys: a token can be judged neither good nor bad, because the identity
+// provider's keys are not to be had.
+var ErrNoProviderKeys = errors.New("identity provider's keys are not to be had")
 
 // keySet is a provider's keys, fetched when needed and kept for a while.
 type keySet struct {
@@ -53,17 +55,19 @@ func newKeySet(url string) *keySet {
 
 // find returns the raw keys that fit an algorithm and, where the token names one, a
 // key id. An unknown id may be a new key: the set is fetched again, not too often.
+// [ErrNoProviderKeys].
 func (k *keySet) find(ctx context.Context, algorithm jwa.SignatureAlgorithm, id string) ([]any, error) {
 	set, age := k.current()
 	keys := fitting(set, algorithm, id)
+	away := errors.New("asked a moment ago")
 	if (len(keys) == 0 || age > keysFor) && k.mayAsk() {
-		if err := k.refresh(ctx); err == nil {
+		if away = k.refresh(ctx); away == nil {
 			set, _ = k.current()
 			return fitting(set, algorithm, id), nil
 		}
 	}
 	if set == nil || age > keysStale {
-		return nil, errNoKeys
+		return nil, fmt.Errorf("%w: %w", ErrNoProviderKeys, away)
 	}
 	return keys, nil
 }

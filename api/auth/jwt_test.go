@@ -177,7 +177,7 @@ func TestJWTProviderAwayIsNotUnauthorized(t *testing.T) {
 	p.down.Store(true)
 	token := sign(t, claims(t, nil), jwa.EdDSA(), "ed", p.ed25519)
 	_, err := p.checker.Verify(t.Context(), token)
-	if err == nil || errors.Is(err, auth.ErrUnauthorized) {
+	if !errors.Is(err, auth.ErrNoProviderKeys) || errors.Is(err, auth.ErrUnauthorized) {
 		t.Fatalf("Verify = %v, want an error that does not blame the token", err)
 	}
 }

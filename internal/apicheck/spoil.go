@@ -118,7 +118,7 @@ func spoilPath(g *Generator, d *draft) bool {
 		func(p string) string { return p + "%ff%fe" },
 		func(p string) string { return p + "/" + strings.Repeat("a", 4000) },
 		func(p string) string { return strings.ReplaceAll(p, "s", "%73") },
-		func(p string) string { return "http://elsewhere.example" + p },
+		func(p string) string { return "http://127.9.9.9:1" + p },
 		func(p string) string { return p[:max(1, strings.LastIndexByte(p, '/'))] },
 		func(p string) string { return p[:max(1, strings.LastIndexByte(p, '/'))] + "/%20" },
 	})(d.path)
