@@ -14,3 +14,15 @@ func NewWaiting(p Params) (handler http.Handler, waiting func() int) {
 	a := newAPI(p)
 	return a.routes(), func() int { return len(a.waiting) }
 }
+
+// HoldTurns takes every place of those who read the log.
+func HoldTurns(s *Streams) (release func()) {
+	for range replaysMax {
+		s.replays <- struct{}{}
+	}
+	return func() {
+		for range replaysMax {
+			<-s.replays
+		}
+	}
+}

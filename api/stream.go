@@ -32,9 +32,9 @@ const (
 type StreamParams struct {
 	Hub    *outbox.Hub
 	Events *outbox.Log
-	// Keys tells whether a stream's key is still good; *auth.Store does.
+	// Keys tells whose keys are still good; *auth.Store does.
 	Keys interface {
-		Alive(ctx context.Context, p auth.Principal) (bool, error)
+		Living(ctx context.Context, all []auth.Principal) (map[auth.Principal]bool, error)
 	}
 	// Accounts tells whether there is an account; *account.Store does.
 	Accounts interface {
@@ -125,7 +125,7 @@ const positionHeader = "Holdfast-Stream-Position"
 func setStreamHeaders(h http.Header, begin start) {
 	h.Set(positionHeader, strconv.FormatInt(begin.after, 10))
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
+	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 }
 
@@ -196,6 +196,14 @@ func (s *Streams) enter() error {
 	}
 	s.entered++
 	return nil
+}
+
+// Open is how many streams there are. One counts from when it is let in: it may be catching
+// up for long before it is live.
+func (s *Streams) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entered
 }
 
 func noPlace(detail string) error {

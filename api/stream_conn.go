@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -107,6 +108,8 @@ func (st *stream) deliver(messages []*outbox.Message) error {
 // writes lives as long as there is something to write.
 type taken struct {
 	conn net.Conn
+	// bare is what lies below TLS, nil where there is none.
+	bare net.Conn
 }
 
 // hijack fails where the connection is shared (HTTP/2) or something around the writer
@@ -116,11 +119,15 @@ func hijack(w http.ResponseWriter) (*taken, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := &taken{conn: conn}
+	if sealed, ok := conn.(*tls.Conn); ok {
+		t.bare, conn = sealed.NetConn(), sealed.NetConn()
+	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		// A hint; a kernel that does not take it only costs memory.
 		_ = tcp.SetWriteBuffer(sendBuffer)
 	}
-	return &taken{conn: conn}, nil
+	return t, nil
 }
 
 // serve writes the head of the answer, replays, and leaves the rest to whoever is woken.
@@ -158,6 +165,9 @@ func (t *taken) watch(st *stream) {
 // [writeLook] whether some were taken: a write that ends by its deadline says how many it
 // got rid of, not when.
 func (t *taken) write(messages [][]byte) error {
+	if t.bare != nil {
+		return t.writeSealed(messages)
+	}
 	rest, progress := net.Buffers(messages), time.Now()
 	for len(rest) > 0 {
 		if err := t.conn.SetWriteDeadline(time.Now().Add(writeLook)); err != nil {
@@ -170,6 +180,38 @@ func (t *taken) write(messages [][]byte) error {
 		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || time.Since(progress) >= writeTimeout-writeLook) {
 			return err
 		}
+	}
+	return nil
+}
+
+// writeSealed writes through TLS, which survives no write that ends by its deadline. So each
+// piece has the whole time; and where one fails, nobody is there to be told goodbye, which
+// TLS would wait five more seconds for.
+func (t *taken) writeSealed(messages [][]byte) error {
+	return inPieces(messages, func(piece []byte) error {
+		err := t.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if err == nil {
+			_, err = t.conn.Write(piece)
+		}
+		if err != nil {
+			_ = t.bare.Close()
+		}
+		return err
+	})
+}
+
+// pieceMax is what one deadline is for, where bytes cannot be counted as they go: a reader
+// that takes less than this in [writeTimeout] counts as one that takes nothing.
+const pieceMax = 4 << 10
+
+// inPieces gathers small messages and cuts large ones.
+func inPieces(messages [][]byte, write func([]byte) error) error {
+	for rest := bytes.Join(messages, nil); len(rest) > 0; {
+		n := min(len(rest), pieceMax)
+		if err := write(rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
 	}
 	return nil
 }
@@ -220,20 +262,32 @@ func (d *direct) serve(ctx context.Context, st *stream, begin start) {
 func (d *direct) wake(sub *outbox.Subscription) { d.woken <- sub }
 
 func (d *direct) write(messages [][]byte) error {
-	for _, m := range messages {
-		if err := d.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	err := inPieces(messages, func(piece []byte) error {
+		if err := d.allow(time.Now().Add(writeTimeout)); err != nil {
 			return err
 		}
-		if _, err := d.w.Write(m); err != nil {
-			return err
-		}
+		_, err := d.w.Write(piece)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	err := d.rc.Flush()
+	if err := d.allow(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	if err := d.rc.Flush(); err != nil {
+		return err
+	}
 	// HTTP/2 ends a stream at its deadline, writing or not.
-	if lifted := d.rc.SetWriteDeadline(time.Time{}); err == nil && !errors.Is(lifted, http.ErrNotSupported) {
-		err = lifted
+	return d.allow(time.Time{})
+}
+
+// allow sets the deadline of what is written next, where there can be one.
+func (d *direct) allow(until time.Time) error {
+	if err := d.rc.SetWriteDeadline(until); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // close ends a write under way, too.

@@ -1,15 +1,21 @@
 package api
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"holdfast/api/auth"
 )
 
 const (
-	// keepEvery is how often the keeper looks at all streams. A revoked key must be dead
-	// within five seconds, and the answer of auth may be two seconds old.
+	// keepEvery is how often the keeper looks at all streams.
 	keepEvery = time.Second
+	// checkEvery and checkTimeout: a revoked key must be dead within five seconds, and a
+	// question that meets a lost connection is asked once more in that time.
+	checkEvery   = 2 * time.Second
+	checkTimeout = 2 * time.Second
 	// quietMax: the contract's fifteen seconds, less the keeper's second and a slow write.
 	quietMax = 11 * time.Second
 )
@@ -24,6 +30,7 @@ func (s *Streams) keep() {
 	checked := make(chan struct{})
 	close(checked)
 	defer func() { <-checked }()
+	var asked time.Time
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -35,12 +42,11 @@ func (s *Streams) keep() {
 			return
 		}
 		comfort(all)
-		select {
-		case <-checked:
-			checked = make(chan struct{})
-			go s.check(all, checked)
-		default:
+		if time.Since(asked) < checkEvery-keepEvery/2 || !closed(checked) {
+			continue
 		}
+		asked, checked = time.Now(), make(chan struct{})
+		go s.check(all, checked)
 	}
 }
 
@@ -66,17 +72,18 @@ func comfort(all []*stream) {
 // says nothing about them.
 func (s *Streams) check(all []*stream, done chan<- struct{}) {
 	defer close(done)
-	alive := map[auth.Principal]bool{}
+	ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
+	defer cancel()
+	asked := map[auth.Principal]struct{}{}
 	for _, st := range all {
-		good, asked := alive[st.principal]
-		if !asked {
-			var err error
-			if good, err = s.p.Keys.Alive(s.ctx, st.principal); err != nil {
-				return
-			}
-			alive[st.principal] = good
-		}
-		if !good {
+		asked[st.principal] = struct{}{}
+	}
+	living, err := s.p.Keys.Living(ctx, slices.Collect(maps.Keys(asked)))
+	if err != nil {
+		return
+	}
+	for _, st := range all {
+		if !living[st.principal] {
 			st.end()
 		}
 	}

@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"regexp"
 	"runtime"
@@ -20,23 +22,46 @@ func (s *streaming) dial(t testing.TB, secret string, last int) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", address.Host)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %d\r\n\r\n", secret, last)
+	if address.Scheme == "https" {
+		if err := conn.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
+			t.Fatal(err)
+		}
+		config := s.server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		config.ServerName = "example.com" // the test server's name
+		conn = tls.Client(conn, config)
+	}
+	_, err = fmt.Fprintf(conn, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nLast-Event-ID: %d\r\n\r\n", secret, last)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return conn
 }
 
 // A reader that takes nothing is closed at a bound and resumes; nobody else notices.
 func TestSlowReaderIsClosed(t *testing.T) {
 	t.Parallel()
-	s := newStreaming(t, 0).startHTTP()
-	slow := s.dial(t, s.operator, 0)
-	if err := slow.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
-		t.Fatal(err)
+	for name, begin := range map[string]func(*streaming) *streaming{"Plain": (*streaming).startHTTP, "TLS": (*streaming).startTLS} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(newStreaming(t, 0))
+			slow := s.dial(t, s.operator, 0)
+			if tcp, plain := slow.(*net.TCPConn); plain {
+				if err := tcp.SetReadBuffer(16 << 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.closesTheSlow(t, slow)
+		})
 	}
+}
+
+func (s *streaming) closesTheSlow(t *testing.T, slow net.Conn) {
+	t.Helper()
 	quick := s.open(t, s.operator, "", "-")
 	soon(t, "both subscribed", func() bool { return s.box.Subscribers() == 2 })
 	happened := 0

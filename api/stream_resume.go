@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"holdfast/outbox"
 )
@@ -106,8 +107,12 @@ const replayPage = 200
 
 // replay writes one page of the log and returns where it ends.
 func (st *stream) replay(after int64) (int64, error) {
+	if err := st.turn(); err != nil {
+		return 0, err
+	}
 	until := st.streams.p.Hub.Position()
 	page, expired, err := st.streams.readPage(st.filter, after, until)
+	<-st.streams.replays
 	if err != nil {
 		return 0, err
 	}
@@ -125,15 +130,30 @@ func (st *stream) replay(after int64) (int64, error) {
 	return page[len(page)-1].ID, nil
 }
 
+// turnComment is how long a stream waits for its turn without a word: what is left of the
+// contract's fifteen seconds is for the reading.
+const turnComment = 4 * time.Second
+
+// turn takes one of the places of those who read the log; the caller gives it back. While
+// thousands come back at once the wait may be long, and its client must not think it dead.
+func (st *stream) turn() error {
+	for {
+		select {
+		case st.streams.replays <- struct{}{}:
+			return nil
+		case <-st.streams.ctx.Done():
+			return errStreamOver
+		case <-time.After(turnComment):
+			if err := st.write(comment); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // readPage tells, too, whether retention has taken some of the page away: asked after the
 // reading, so nothing can go unnoticed.
 func (s *Streams) readPage(f outbox.Filter, after, until int64) (page []outbox.Event, expired bool, err error) {
-	select {
-	case s.replays <- struct{}{}:
-		defer func() { <-s.replays }()
-	case <-s.ctx.Done():
-		return nil, false, errStreamOver
-	}
 	page, err = s.p.Events.Read(s.ctx, f, after, until, replayPage)
 	if err != nil {
 		return nil, false, err

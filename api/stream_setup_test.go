@@ -67,10 +67,21 @@ func newStreaming(t testing.TB, most int) *streaming {
 	return s
 }
 
-// startHTTP serves HTTP/1.1, startHTTP2 HTTP/2 alone.
+// startHTTP serves HTTP/1.1, startTLS the same within TLS, startHTTP2 HTTP/2 alone.
 func (s *streaming) startHTTP() *streaming { s.server.Start(); return s }
 
-func (s *streaming) startHTTP2() *streaming { s.server.StartTLS(); return s }
+func (s *streaming) startTLS() *streaming {
+	s.server.EnableHTTP2 = false
+	s.server.StartTLS()
+	return s
+}
+
+// startHTTP2's client says that it takes little, as HTTP/1's does by its socket.
+func (s *streaming) startHTTP2() *streaming {
+	s.server.StartTLS()
+	s.server.Client().Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+	return s
+}
 
 func startBox(t testing.TB, pool *pgxpool.Pool) *outbox.Outbox {
 	t.Helper()

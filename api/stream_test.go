@@ -15,13 +15,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Both ways to serve a stream must be told apart by nothing but the protocol.
+// The ways to serve a stream must be told apart by nothing but the protocol.
 var protocols = map[string]func(*streaming) *streaming{
-	"HTTP1": (*streaming).startHTTP,
-	"HTTP2": (*streaming).startHTTP2,
+	"HTTP1":    (*streaming).startHTTP,
+	"HTTP1TLS": (*streaming).startTLS,
+	"HTTP2":    (*streaming).startHTTP2,
 }
 
-func onBoth(t *testing.T, most int, test func(*testing.T, *streaming)) {
+func onEach(t *testing.T, most int, test func(*testing.T, *streaming)) {
 	t.Helper()
 	for name, begin := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -33,11 +34,11 @@ func onBoth(t *testing.T, most int, test func(*testing.T, *streaming)) {
 
 func TestStreamOfOnePurchase(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		id := s.purchase(t, "acct")
 		response := s.request(t, s.client, "account_id=&purchase_id="+id.String(), "-")
 		for name, want := range map[string]string{
-			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Encoding": "",
+			"Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no", "Content-Encoding": "",
 			"Holdfast-Stream-Position": "0",
 		} {
 			if got := response.Header.Get(name); got != want {
@@ -73,7 +74,7 @@ func TestStreamOfOnePurchase(t *testing.T) {
 
 func TestLastEventID(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		s.happen(t, "acct", 4)
 		s.until(t, 4)
 		cases := map[string]struct {
@@ -119,7 +120,7 @@ func TestLastEventID(t *testing.T) {
 
 func TestResyncWhereRetentionHasTaken(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		s.exec(t, "UPDATE purchase_event_head SET dropped_id = 10")
 		s.happen(t, "acct", 3)
 		fresh := startBox(t, s.pool) // a process that begins after it knows no more
@@ -138,7 +139,7 @@ func TestResyncWhereRetentionHasTaken(t *testing.T) {
 
 func TestStreamSeesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		mine, others := s.purchase(t, "acct"), s.purchase(t, "other")
 		refused := map[string]struct{ key, query, slug string }{
 			"AnothersAccount":         {s.client, "account_id=other", "account-not-found"},
@@ -178,7 +179,7 @@ func TestStreamSeesOnlyItsOwn(t *testing.T) {
 // A replay of more than the hub remembers, while more goes on happening.
 func TestReplayMeetsLive(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		s.happen(t, "acct", 3000)
 		s.until(t, 3000)
 		stream := s.open(t, s.operator, "", "0")
@@ -246,7 +247,7 @@ func (s *streaming) readSome(t *testing.T, last int) int {
 
 func TestRevokedKeyEndsItsStreams(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		dead, alive := s.open(t, s.client, "", "-"), s.open(t, s.operator, "", "-")
 		if _, err := s.keys.Revoke(t.Context(), s.clientID); err != nil {
 			t.Fatal(err)
@@ -263,7 +264,7 @@ func TestRevokedKeyEndsItsStreams(t *testing.T) {
 
 func TestCloseEndsAllStreams(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		var streams []*frames
 		for range 5 {
 			streams = append(streams, s.open(t, s.operator, "", "-"))
@@ -282,7 +283,7 @@ func TestCloseEndsAllStreams(t *testing.T) {
 
 func TestStreamsAreCapped(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 3, func(t *testing.T, s *streaming) {
+	onEach(t, 3, func(t *testing.T, s *streaming) {
 		var first *http.Response
 		for i := range 3 {
 			response := s.request(t, s.operator, "", "-")
@@ -312,7 +313,7 @@ func TestStreamsAreCapped(t *testing.T) {
 
 func TestClientThatGoesIsForgotten(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		response := s.request(t, s.operator, "", "-")
 		soon(t, "subscribed", func() bool { return s.box.Subscribers() == 1 })
 		begun := time.Now()
@@ -326,7 +327,7 @@ func TestClientThatGoesIsForgotten(t *testing.T) {
 
 func TestQuietStreamGetsComments(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 0, func(t *testing.T, s *streaming) {
+	onEach(t, 0, func(t *testing.T, s *streaming) {
 		stream := s.open(t, s.operator, "", "-")
 		stream.take()
 		for range 1 {

@@ -3,6 +3,8 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +193,37 @@ func TestExpiredKeyIsUnknown(t *testing.T) {
 	}
 	if alive, _ := s.Alive(t.Context(), auth.Principal{KeyID: "jwt:x", ExpiresAt: time.Now()}); alive {
 		t.Error("an expired token is alive")
+	}
+}
+
+func TestLivingAmongMany(t *testing.T) {
+	t.Parallel()
+	s, pool := setup(t)
+	good, _ := create(t, s, client())
+	revoked, _ := create(t, s, client())
+	expired, _ := create(t, s, operator())
+	if _, err := s.Revoke(t.Context(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, "UPDATE api_key SET expires_at = now() WHERE id = $1", expired.ID)
+	want := map[auth.Principal]bool{
+		{KeyID: good.ID}: true,
+		{KeyID: good.ID, ExpiresAt: time.Now().Add(time.Hour)}: true,
+		{KeyID: good.ID, ExpiresAt: time.Now()}:                false,
+		{KeyID: revoked.ID}:                                    false,
+		{KeyID: expired.ID}:                                    false,
+		{KeyID: "none"}:                                        false,
+		{}:                                                     false,
+		{KeyID: "jwt:x", ExpiresAt: time.Now().Add(time.Hour)}: true,
+		{KeyID: "jwt:x", ExpiresAt: time.Now()}:                false,
+		{KeyID: auth.EnvironmentKeyID}:                         true,
+	}
+	got, err := s.Living(t.Context(), slices.Collect(maps.Keys(want)))
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("living: %v, want %v (%v)", got, want, err)
+	}
+	if got, err := s.Living(t.Context(), nil); err != nil || len(got) != 0 {
+		t.Errorf("of none: %v, %v", got, err)
 	}
 }
 

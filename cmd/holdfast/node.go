@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/account"
+	"holdfast/api"
 	"holdfast/api/auth"
 	"holdfast/broker"
 	"holdfast/internal/metrics"
@@ -47,6 +48,8 @@ type node struct {
 	// requested serves what clients wait for, worked what workers do: the same rules on
 	// pools of their own.
 	requested, worked *purchase.Service
+	// streams is nil where none are served.
+	streams *api.Streams
 
 	// traces is nil where they are off.
 	traces *tracing

@@ -34,7 +34,7 @@ func (n *node) serve(ctx context.Context) error {
 	if err := n.serveMetrics(ctx); err != nil {
 		return err
 	}
-	handler, streams, err := n.handler(ctx)
+	handler, err := n.handler(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func (n *node) serve(ctx context.Context) error {
 	n.onStop("http", func(ctx context.Context) error { return n.drain(ctx, server) })
 	n.onStop("streams", func(context.Context) error {
 		close(n.ending)
-		if streams != nil {
-			streams.Close()
+		if n.streams != nil {
+			n.streams.Close()
 		}
 		return nil
 	})
@@ -89,7 +89,7 @@ func (n *node) drain(ctx context.Context, server *api.Server) error {
 	return server.Shutdown(ctx)
 }
 
-func (n *node) handler(ctx context.Context) (http.Handler, *api.Streams, error) {
+func (n *node) handler(ctx context.Context) (http.Handler, error) {
 	p := api.Params{
 		Pool: n.requests, Observer: n.metrics, ShuttingDown: n.ending, Log: n.log,
 		Limits: api.Limits{
@@ -101,18 +101,15 @@ func (n *node) handler(ctx context.Context) (http.Handler, *api.Streams, error) 
 		p.Metrics = n.metrics.Handler()
 	}
 	if !n.serves() {
-		return api.NewHealth(p), nil, nil
+		return api.NewHealth(p), nil
 	}
-	streams := api.NewStream(api.StreamParams{
-		Hub: n.outbox.Hub, Events: n.outbox.Events, Keys: n.keys, Accounts: n.accounts, Purchases: n.requested, Log: n.log,
-	})
 	jobsPage, err := n.jobsPage(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p.Purchases, p.Accounts, p.Switches, p.Keys, p.Gate = n.requested, n.accounts, n.switches, n.keys, n.gate
-	p.Streams, p.River, p.Hub = streams, jobsPage, n.outbox.Hub
-	return api.New(p), streams, nil
+	p.Streams, p.River, p.Hub = n.streams, jobsPage, n.outbox.Hub
+	return api.New(p), nil
 }
 
 // jobsPage is River's own page. It reads and changes jobs and runs none.

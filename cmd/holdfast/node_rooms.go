@@ -19,7 +19,7 @@ import (
 func (n *node) openRooms(context.Context) error {
 	n.openOutbox()
 	n.metrics = metrics.New(metrics.Params{
-		Pool: n.relay, Log: n.log, Subscribers: n.outbox.Subscribers, EventLag: n.outbox.Lag,
+		Pool: n.relay, Log: n.log, Subscribers: n.openStreams, EventLag: n.outbox.Lag,
 		Breaker: n.gate.State, InFlight: n.gate.InFlight,
 	})
 	n.switches = purchase.NewSwitches(n.relay, n.log)
@@ -29,8 +29,22 @@ func (n *node) openRooms(context.Context) error {
 	if n.requested, err = n.service(n.requests); err != nil {
 		return err
 	}
-	n.worked, err = n.service(n.work)
-	return err
+	if n.worked, err = n.service(n.work); err != nil {
+		return err
+	}
+	if n.serves() {
+		n.streams = api.NewStream(api.StreamParams{
+			Hub: n.outbox.Hub, Events: n.outbox.Events, Keys: n.keys, Accounts: n.accounts, Purchases: n.requested, Log: n.log,
+		})
+	}
+	return nil
+}
+
+func (n *node) openStreams() int {
+	if n.streams == nil {
+		return 0
+	}
+	return n.streams.Open()
 }
 
 // openOutbox: a process without streams relays what it commits, and listens to nobody.

@@ -257,6 +257,32 @@ func (q *Queries) LiveKeyByID(ctx context.Context, id string) (ApiKey, error) {
 	return i, err
 }
 
+const liveKeysAmong = `-- name: LiveKeysAmong :many
+SELECT id FROM api_key
+WHERE id = ANY($1::text[]) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+`
+
+// The keys of all open streams, every other second.
+func (q *Queries) LiveKeysAmong(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, liveKeysAmong, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const liveSession = `-- name: LiveSession :one
 SELECT hash, key_id, key_hash, created_at, expires_at FROM operator_session WHERE hash = $1 AND expires_at > now()
 `

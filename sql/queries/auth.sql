@@ -28,6 +28,11 @@ WHERE hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > n
 SELECT * FROM api_key
 WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
+-- name: LiveKeysAmong :many
+-- The keys of all open streams, every other second.
+SELECT id FROM api_key
+WHERE id = ANY(@ids::text[]) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
+
 -- name: TouchKeys :exec
 -- Last use is coarse: it moves at most once a minute.
 UPDATE api_key SET last_used_at = now()
