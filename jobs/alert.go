@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,13 +81,26 @@ func (w *alertWorker) postpone(
 		log.ErrorContext(ctx, "alert abandoned: a day of deliveries has failed", "data", json.RawMessage(alert.Data))
 		return w.finish(ctx, job, (*dbsql.Queries).MarkAlertAbandoned, alert.ID)
 	}
-	wait := alertWait(age)
-	log.WarnContext(ctx, "alert not delivered", "again", wait)
+	var refused *RefusedError
+	level, wait := slog.LevelWarn, alertWait(age, 0)
+	if errors.As(cause, &refused) {
+		wait = alertWait(age, refused.Rest)
+		if refused.Status == http.StatusGone {
+			level = slog.LevelError // waiting mends nothing here
+		}
+	}
+	log.Log(ctx, level, "alert not delivered", "again", wait)
 	return river.JobSnooze(wait)
 }
 
-func alertWait(age time.Duration) time.Duration {
-	return spread(min(max(age, alertWaitMin), alertWaitMax))
+// alertWait is the wait after a failure at that age, and never less than the receiver
+// asked for. What waits for the end of one rest does not come all at once.
+func alertWait(age, rest time.Duration) time.Duration {
+	wait := spread(min(max(age, alertWaitMin), alertWaitMax))
+	if rest > wait {
+		return rest + rand.N(rest/5+1)
+	}
+	return wait
 }
 
 // finish marks the alert and completes its job, both or neither.

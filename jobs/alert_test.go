@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"holdfast/purchase"
 )
@@ -56,7 +57,10 @@ func TestAlertIsRetriedUnderOneID(t *testing.T) {
 	if len(got) != 2 || string(got[0].body) != string(got[1].body) {
 		t.Errorf("deliveries are %+v, want two with one body", got)
 	}
+	library, err := standardwebhooks.NewWebhook(w.config.WebhookSecret)
+	must(t, err)
 	for _, delivery := range got {
+		must(t, library.Verify(delivery.body, delivery.header))
 		if sent := delivery.header.Get("webhook-id"); sent != id.String() {
 			t.Errorf("webhook-id is %s, want %s", sent, id)
 		}
@@ -80,6 +84,56 @@ func TestAlertIsAbandonedAfterADay(t *testing.T) {
 	}
 	if strings.Contains(w.log.String(), "c2VjcmV0") || strings.Contains(w.log.String(), to.URL) {
 		t.Error("the log tells the webhook's URL or secret")
+	}
+
+	// A person who wants it told after all takes the mark away.
+	to.answer(http.StatusOK)
+	w.exec(t, "UPDATE alert SET abandoned_at = NULL WHERE id = $1", id)
+	eventually(t, "the alert is delivered", func() bool { return w.delivered(t, id) })
+	if got := to.deliveries(); got[0].header.Get("webhook-id") != got[1].header.Get("webhook-id") {
+		t.Error("it came under another id")
+	}
+}
+
+// What the receiver asks for is the least wait, for every alert, and costs the job nothing.
+func TestAlertWaitsWhileTheReceiverRests(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status, least, most int // seconds
+		header, logged      string
+	}{
+		"TooMany":    {http.StatusTooManyRequests, 40, 49, "40", `"level":"WARN","msg":"alert not delivered"`},
+		"Overloaded": {http.StatusServiceUnavailable, 3600, 4321, "86400", `"level":"WARN","msg":"alert not delivered"`},
+		"Gone":       {http.StatusGone, 3600, 4321, "", `"level":"ERROR","msg":"alert not delivered"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := newReceiver(t, test.status)
+			to.header("Retry-After", test.header)
+			w := newWorld(t)
+			w.config.WebhookURL, w.config.WebhookSecret = to.URL, "whsec_c2VjcmV0"
+			first := w.alert(t, "0", true)
+			w.start(t)
+			eventually(t, "a first delivery failed and waits", func() bool { return w.job(t, first).State == "scheduled" })
+			second := w.alert(t, "0", true)
+			eventually(t, "the second alert waits", func() bool { return w.job(t, second).State == "scheduled" })
+			if n := len(to.deliveries()); n != 1 {
+				t.Errorf("%d deliveries, want the first alone", n)
+			}
+			for _, id := range []uuid.UUID{first, second} {
+				job := w.job(t, id)
+				waits := job.ScheduledAt.Sub(job.AttemptedAt)
+				if waits < time.Duration(test.least-5)*time.Second || waits > time.Duration(test.most)*time.Second {
+					t.Errorf("the job waits %s, want %d to %d s", waits, test.least, test.most)
+				}
+				if job.Attempt != 0 || job.Errors != "" {
+					t.Errorf("the wait cost the job: %+v", job)
+				}
+			}
+			if !strings.Contains(w.log.String(), test.logged) {
+				t.Errorf("the log lacks %s", test.logged)
+			}
+		})
 	}
 }
 
@@ -118,8 +172,11 @@ func TestAlertWaitDoublesTheAge(t *testing.T) {
 		{20 * time.Hour, 48 * time.Minute, 72 * time.Minute},
 	} {
 		for range 100 {
-			if wait := alertWait(test.age); wait < test.least || wait > test.most {
+			if wait := alertWait(test.age, 0); wait < test.least || wait > test.most {
 				t.Errorf("at %s the wait is %s, want %s to %s", test.age, wait, test.least, test.most)
+			}
+			if wait := alertWait(test.age, maxRest); wait < maxRest || wait > 6*maxRest/5 {
+				t.Errorf("at %s and a rest of %s the wait is %s", test.age, maxRest, wait)
 			}
 		}
 	}

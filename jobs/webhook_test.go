@@ -7,12 +7,16 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +28,8 @@ type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	status int
+	name   string
+	value  string
 	got    []delivery
 }
 
@@ -40,6 +46,9 @@ func newReceiver(t *testing.T, status int) *receiver {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.got = append(r.got, delivery{request.Header, body})
+		if r.value != "" {
+			w.Header().Set(r.name, r.value)
+		}
 		w.WriteHeader(r.status)
 	}))
 	t.Cleanup(r.Close)
@@ -50,6 +59,13 @@ func (r *receiver) answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = status
+}
+
+// header comes with every answer from now on; an empty value takes it away.
+func (r *receiver) header(name, value string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.name, r.value = name, value
 }
 
 func (r *receiver) deliveries() []delivery {
@@ -82,11 +98,24 @@ func TestWebhookSignature(t *testing.T) {
 
 			got := to.deliveries()[0]
 			checkSignature(t, got, key, alert)
-			library, err := standardwebhooks.NewWebhookRaw(key)
-			must(t, err)
-			must(t, library.Verify(got.body, got.header))
+			for _, library := range libraries(t, key) {
+				must(t, library.Verify(got.body, got.header))
+				if library.Verify(append(got.body, ' '), got.header) == nil {
+					t.Error("another body has the same signature")
+				}
+			}
 		})
 	}
+}
+
+// libraries are receivers that were given the key in either form.
+func libraries(t *testing.T, key []byte) []*standardwebhooks.Webhook {
+	t.Helper()
+	raw, err := standardwebhooks.NewWebhookRaw(key)
+	must(t, err)
+	prefixed, err := standardwebhooks.NewWebhook("whsec_" + base64.StdEncoding.EncodeToString(key))
+	must(t, err)
+	return []*standardwebhooks.Webhook{raw, prefixed}
 }
 
 // checkSignature computes the signature from the specification's own words.
@@ -153,6 +182,11 @@ func TestWebhookFailures(t *testing.T) {
 		"Redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		},
+		"EndlessHeader": func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 100 {
+				w.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
+			}
+		},
 		"Closed": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"Silent": func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -200,4 +234,78 @@ func TestWebhookEndlessAnswer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, webhook.Send(ctx, testAlert()))
+}
+
+func TestWebhookRefusal(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for name, test := range map[string]struct {
+		status     int
+		retryAfter string
+		want       time.Duration
+	}{
+		"Nothing":       {503, "", 0},
+		"Seconds":       {503, "20", 20 * time.Second},
+		"Spaces":        {429, " 7 ", 7 * time.Second},
+		"Date":          {503, "Wed, 04 Mar 2026 05:07:07 GMT", time.Minute},
+		"PastDate":      {503, "Wed, 04 Mar 2026 05:05:07 GMT", 0},
+		"FarDate":       {503, "Wed, 04 Mar 2028 05:05:07 GMT", maxRest},
+		"TooLong":       {429, "86400", maxRest},
+		"Absurd":        {429, "99999999999999999999", 0},
+		"Negative":      {429, "-5", 0},
+		"Fraction":      {429, "1.5", 0},
+		"OnServerErr":   {500, "20", 20 * time.Second},
+		"Gone":          {410, "", maxRest},
+		"GoneForAWhile": {410, "1", maxRest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.retryAfter}}}
+			if got := refusal(answer, now); got.Rest != test.want || got.Status != test.status {
+				t.Errorf("refusal is %+v, want a rest of %s", got, test.want)
+			}
+		})
+	}
+}
+
+// While a receiver rests it is sent nothing; afterwards it is.
+func TestWebhookRests(t *testing.T) {
+	t.Parallel()
+	to := newReceiver(t, http.StatusServiceUnavailable)
+	to.header("Retry-After", "1")
+	webhook, err := NewWebhook(to.URL, "raw")
+	must(t, err)
+	began := time.Now()
+	var refused *RefusedError
+	if err := webhook.Send(t.Context(), testAlert()); !errors.As(err, &refused) || refused.Rest != time.Second {
+		t.Fatalf("error is %v, want a refusal with a rest", err)
+	}
+	to.answer(http.StatusOK)
+	eventually(t, "it is sent", func() bool { return webhook.Send(t.Context(), testAlert()) == nil })
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("sent again after %s", took)
+	}
+	if n := len(to.deliveries()); n != 2 {
+		t.Errorf("%d deliveries, want 2", n)
+	}
+}
+
+// A receiver that takes the message and says nothing is given up on in time.
+func TestWebhookTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		webhook, err := NewWebhook("http://receiver.example/hook", "raw")
+		must(t, err)
+		ours, theirs := net.Pipe()
+		webhook.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return ours, nil
+		}
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		began := time.Now()
+		err = webhook.Send(t.Context(), testAlert())
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != webhookTimeout {
+			t.Errorf("after %s: %v; want a timeout after %s", took, err, webhookTimeout)
+		}
+		_ = theirs.Close()
+	})
 }
