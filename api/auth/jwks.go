@@ -33,7 +33,7 @@ const (
 	minRSABits = 2048
 )
 
-// ErrNoProviderKeys: a token can be judged neither good nor bad, because the identity
+// ErrNoProviderKeys says that a token can be judged neither good nor bad: the identity
 // provider's keys are not to be had.
 var ErrNoProviderKeys = errors.New("identity provider's keys are not to be had")
 

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func loadConfig(find lookup) (config, error) {
 		DataDir:         r.text("HOLDFAST_DATA_DIR"),
 		Addr:            r.address("HOLDFAST_ADDR"),
 		MetricsAddr:     r.address("HOLDFAST_METRICS_ADDR"),
-		OperatorKey:     readOperatorKey(r),
+		OperatorKey:     r.word("HOLDFAST_OPERATOR_KEY"),
 		Broker:          readBroker(r),
 		SweepInterval:   r.duration("HOLDFAST_SWEEP_INTERVAL", time.Millisecond),
 		Workers:         r.whole("HOLDFAST_WORKERS", 1, 10_000),
@@ -93,6 +92,7 @@ func loadConfig(find lookup) (config, error) {
 		Traces:          wantsTraces(find),
 	}
 	readDatabase(r, &c)
+	checkTraces(r)
 	c.Policy = readPolicy(r, c.Broker)
 	if c.DataDir == "" {
 		c.DataDir = defaultDataDir(os.Geteuid(), os.Getenv)
@@ -126,7 +126,7 @@ func readBroker(r *reader) brokerConfig {
 	b := brokerConfig{
 		Kind:            r.choice("HOLDFAST_BROKER", "sandbox", "http", "alpaca"),
 		URL:             strings.TrimRight(r.link("HOLDFAST_BROKER_URL"), "/"),
-		Token:           r.text("HOLDFAST_BROKER_TOKEN"),
+		Token:           r.word("HOLDFAST_BROKER_TOKEN"),
 		Timeout:         r.duration("HOLDFAST_BROKER_TIMEOUT", time.Millisecond),
 		KeyRetention:    r.duration("HOLDFAST_BROKER_KEY_RETENTION", time.Millisecond),
 		Idempotent:      r.boolean("HOLDFAST_BROKER_IDEMPOTENT"),
@@ -184,14 +184,6 @@ func readJWT(r *reader) jwtConfig {
 		JWKSURL:      r.link("HOLDFAST_JWT_JWKS_URL"),
 		AccountClaim: r.text("HOLDFAST_JWT_ACCOUNT_CLAIM"),
 	}
-}
-
-func readOperatorKey(r *reader) string {
-	key := r.text("HOLDFAST_OPERATOR_KEY")
-	if slices.ContainsFunc([]rune(key), func(c rune) bool { return c <= ' ' || c > '~' }) {
-		r.fault("HOLDFAST_OPERATOR_KEY must be visible ASCII characters")
-	}
-	return key
 }
 
 func readLog(r *reader) logConfig {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"strings"
 	"time"
 
@@ -13,6 +14,9 @@ func checkContradictions(r *reader, c config) {
 	checkTimes(r, c)
 	checkBroker(r, c.Broker)
 	checkJWT(r, c.JWT)
+	if _, port, _ := net.SplitHostPort(c.Addr); c.MetricsAddr == c.Addr && port != "0" {
+		r.fault("HOLDFAST_METRICS_ADDR is the same as HOLDFAST_ADDR: leave it out, or give it an address of its own")
+	}
 	if c.WebhookURL == "" {
 		return
 	}
@@ -71,6 +75,9 @@ func remarks(c config) []string {
 	var said []string
 	if (c.WebhookURL == "") != (c.WebhookSecret == "") {
 		said = append(said, "HOLDFAST_ALERT_WEBHOOK_URL and HOLDFAST_ALERT_WEBHOOK_SECRET belong together: one of them is not set")
+	}
+	if c.Broker.Kind == "sandbox" && (c.Broker.URL != "" || c.Broker.Token != "") {
+		said = append(said, "HOLDFAST_BROKER_URL and HOLDFAST_BROKER_TOKEN are not used: HOLDFAST_BROKER is sandbox, and buys nothing anywhere")
 	}
 	if c.Broker.Settle >= c.Broker.KeyRetention && c.Broker.Idempotent {
 		said = append(said, "HOLDFAST_BROKER_SETTLE is not below HOLDFAST_BROKER_KEY_RETENTION: nothing will ever be replayed")

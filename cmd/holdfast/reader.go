@@ -116,6 +116,16 @@ func (r *reader) list(name string) []string {
 	return items
 }
 
+// word reads a secret that goes into a header: a space or a line's end in it would fail
+// every request. A fault does not repeat it.
+func (r *reader) word(name string) string {
+	text := r.text(name)
+	if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		r.fault("%s must be visible ASCII characters", name)
+	}
+	return text
+}
+
 // address reads host:port; empty where it may be and is.
 func (r *reader) address(name string) string {
 	text := r.text(name)
@@ -136,14 +146,15 @@ func (r *reader) address(name string) string {
 // may hold a secret, so a fault does not repeat it.
 func (r *reader) link(name string) string {
 	text := r.text(name)
-	if text == "" {
-		return ""
-	}
-	parsed, err := url.Parse(text)
-	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+	if text != "" && !isLink(text) {
 		r.fault("%s is not an http or https URL", name)
 	}
 	return text
+}
+
+func isLink(text string) bool {
+	parsed, err := url.Parse(text)
+	return err == nil && parsed.Host != "" && (parsed.Scheme == "http" || parsed.Scheme == "https")
 }
 
 // database reads a Postgres URL; it holds a password, so a fault does not repeat it.

@@ -38,6 +38,16 @@ func wantsTraces(find lookup) bool {
 		value("OTEL_TRACES_EXPORTER") == "otlp"
 }
 
+// checkTraces: the exporter would write a line of its own about an endpoint that it cannot
+// read, and send the traces somewhere else.
+func checkTraces(r *reader) {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		if text, _ := r.lookup(name); text != "" && !isLink(text) {
+			r.fault("%s is not an http or https URL", name)
+		}
+	}
+}
+
 // startTraces makes the exporter; it connects when there is something to send, and what
 // cannot be sent is dropped.
 func (n *node) startTraces(ctx context.Context) error {
