@@ -24,8 +24,9 @@ build: ## build bin/holdfast
 test: postgres ## run all tests with the race detector, against a real Postgres
 	$(GO) test -race -shuffle=on -timeout 10m ./...
 
-soak: postgres ## go through an outage with 2,000 purchases and four processes that are killed at random
+soak: postgres ## go through an outage with 2,000 purchases, and through everything with 50 subscribers and 500 purchases a second
 	HOLDFAST_TEST_PURCHASES=2000 $(GO) test -count=1 -timeout 30m -run TestOutage -v ./cmd/holdfast
+	HOLDFAST_TEST_EVENTS=30000 HOLDFAST_TEST_RATE=500 $(GO) test -count=1 -timeout 30m -run TestEventsThroughEverything -v ./cmd/holdfast
 
 lint: $(LINTER) ## check style, likely mistakes and who imports whom
 	$(LINTER) run ./...

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -27,6 +28,7 @@ const (
 	maxEvent = 64 << 10
 	// positionHeader tells after which event a stream begins.
 	positionHeader = "Holdfast-Stream-Position"
+	eventStream    = "text/event-stream"
 )
 
 // Event is one status change of one purchase.
@@ -66,7 +68,7 @@ func (c *Client) Events(ctx context.Context, p EventsParams) iter.Seq2[Event, er
 	return func(yield func(Event, error) bool) {
 		f := &follower{client: c, params: p, after: p.After, yield: yield}
 		for failures := 0; ; failures++ {
-			before := f.after
+			before, began := f.after, time.Now()
 			err := f.connect(ctx)
 			if ctx.Err() != nil || errors.Is(err, errEnough) {
 				return
@@ -75,8 +77,8 @@ func (c *Client) Events(ctx context.Context, p EventsParams) iter.Seq2[Event, er
 				yield(Event{}, err)
 				return
 			}
-			if f.after != before {
-				failures = 0
+			if f.after != before || time.Since(began) > backoffCap {
+				failures = 0 // it was good for something, or for long
 			}
 			wait := backoff(failures, err)
 			if p.OnReconnect != nil {
@@ -128,7 +130,9 @@ type follower struct {
 	client *Client
 	params EventsParams
 	after  string
-	yield  func(Event, error) bool
+	// position is where the present stream began, empty where a proxy has kept that back.
+	position string
+	yield    func(Event, error) bool
 }
 
 // connect reads one connection to its end; it always returns an error.
@@ -163,7 +167,7 @@ func because(ctx context.Context, err error) error {
 }
 
 func (f *follower) open(ctx context.Context) (*http.Response, error) {
-	header := map[string]string{"Accept": "text/event-stream"}
+	header := map[string]string{"Accept": eventStream}
 	if f.after != "" {
 		header["Last-Event-ID"] = f.after
 	}
@@ -178,20 +182,25 @@ func (f *follower) open(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode == http.StatusOK {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if response.StatusCode == http.StatusOK && kind == eventStream {
 		f.begin(response.Header)
 		return response, nil
 	}
 	defer response.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxEvent))
-	return nil, problemIn(response, body)
+	if err := problemIn(response, body); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%s is no stream of events", response.Status)
 }
 
 // begin remembers where a stream from now begins, so that a connection that breaks before
 // its first event loses none.
 func (f *follower) begin(header http.Header) {
-	if position := header.Get(positionHeader); position != "" {
-		f.after = position
+	f.position = header.Get(positionHeader)
+	if f.position != "" {
+		f.after = f.position
 	}
 }
 
@@ -220,6 +229,9 @@ func (f *follower) resync(data string) error {
 	}
 	if err := json.Unmarshal([]byte(data), &why); err != nil {
 		return fmt.Errorf("decode resync: %w", err)
+	}
+	if f.position == "" {
+		f.after = "" // what follows may be below an id that was never given
 	}
 	if f.params.OnResync != nil {
 		f.params.OnResync(why.Reason)

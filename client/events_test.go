@@ -3,6 +3,8 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"sync/atomic"
@@ -172,4 +174,46 @@ func TestEventsWithoutAServer(t *testing.T) {
 	if tries != 2 || !errors.Is(ctx.Err(), context.Canceled) {
 		t.Errorf("%d tries", tries)
 	}
+}
+
+// What stands between may answer for Holdfast, in its own words: that is no stream and no
+// reason to give up.
+func TestEventsThroughAProxyThatSpeaksForItself(t *testing.T) {
+	t.Parallel()
+	const event = "id: 3\nevent: purchase.completed\ndata: {\"id\":\"3\"}\n\n"
+	answers := []http.HandlerFunc{
+		func(w http.ResponseWriter, _ *http.Request) {
+			answerAs(w, 503, "application/json", `{"error":"maintenance"}`)
+		},
+		func(w http.ResponseWriter, _ *http.Request) { answerAs(w, 200, "application/json", `{}`) },
+		func(w http.ResponseWriter, _ *http.Request) { answerAs(w, 200, "text/html", "<p>Sign in</p>") },
+		func(w http.ResponseWriter, _ *http.Request) { answerAs(w, 502, "text/html", "<p>Bad gateway</p>") },
+		func(w http.ResponseWriter, r *http.Request) {
+			if last := r.Header.Get("Last-Event-ID"); last != "77" {
+				t.Errorf("resumes behind %q", last)
+			}
+			answerAs(w, 200, "text/event-stream; charset=utf-8", "event: resync\ndata: {\"reason\":\"ahead\"}\n\n"+event)
+		},
+	}
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers[calls.Add(1)-1](w, r)
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := client.New(client.Config{URL: server.URL, Key: "k", HTTP: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkIDs(t, <-follow(t, c, client.EventsParams{After: "77"}, 1), 3, 1)
+	if n := calls.Load(); n != int64(len(answers)) {
+		t.Errorf("%d connections, want %d", n, len(answers))
+	}
+}
+
+func answerAs(w http.ResponseWriter, code int, kind, body string) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, body)
 }
