@@ -49,7 +49,7 @@ func TestAccounts(t *testing.T) {
 			wantText("available", "10050.00").wantHeader("Idempotent-Replayed", "true")
 		deposit(w.operator, "d1", fields{"amount": "51"}).wantProblem(422, "idempotency-key-reused")
 		deposit(w.operator, "", fields{"amount": "51"}).wantProblem(400, "idempotency-key-invalid")
-		for _, amount := range []any{"0", "-1", "1e3", "1.234", 5, nil, "", "1234567890123"} {
+		for _, amount := range []any{"0", "-1", "1e3", "1.234", 5, nil, "", "1234567890123", "1.000", "0000000000001"} {
 			deposit(w.operator, "d2", fields{"amount": amount}).wantProblem(400, "invalid-request")
 		}
 		deposit(w.operator, "d2", fields{}).wantProblem(400, "invalid-request")
@@ -96,7 +96,7 @@ func TestResolution(t *testing.T) {
 		for _, body := range []fields{
 			{"outcome": "completed"}, {"outcome": "completed", "note": ""}, {"outcome": "completed", "note": "  "},
 			{"outcome": "rejected", "note": "n", "cost": "1"}, {"outcome": "maybe", "note": "n"}, {"note": "n"},
-			{"outcome": "completed", "note": "n", "cost": "1.234"}, {"outcome": "completed", "note": "n", "order_id": ""},
+			{"outcome": "completed", "note": "n", "cost": "1.234"}, {"outcome": "completed", "note": "n", "cost": "1.000"}, {"outcome": "completed", "note": "n", "order_id": ""},
 			{"outcome": "completed", "note": "n", "order_id": 7}, {"outcome": "completed", "note": strings.Repeat("n", 2001)},
 			{"outcome": "completed", "note": "a\x00b"}, {"outcome": "completed", "note": "n", "more": true},
 		} {

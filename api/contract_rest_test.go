@@ -196,6 +196,18 @@ func TestListPurchases(t *testing.T) {
 			t.Errorf("an operator sees %v, want %v", a.ids(), all.ids())
 		}
 	})
+	t.Run("FiftyByDefaultAndFiveHundredAtMost", func(t *testing.T) {
+		w.exec(`INSERT INTO transaction_history (id, account_id, idempotency_key, fingerprint, symbol, quantity, limit_price,
+			currency, hold, broker, broker_key, broker_request, request_hash)
+			SELECT gen_random_uuid(), account_id, 'copy-' || n, fingerprint, symbol, quantity, limit_price, currency, hold, broker, 'copy-' || n,
+			broker_request, request_hash FROM transaction_history, generate_series(1, 600) n WHERE id = $1`, ids[0])
+		for path, want := range map[string]int{"/v1/purchases": 50, "/v1/purchases?limit=500": 500, "/v1/purchases?limit=1": 1} {
+			a := w.get(path, w.client).wantStatus(200)
+			if a.json["next_cursor"] == nil || len(a.ids()) != want {
+				t.Errorf("%s has %d, next %v", path, len(a.ids()), a.json["next_cursor"])
+			}
+		}
+	})
 	t.Run("NothingIsAnEmptyPage", func(t *testing.T) {
 		a := w.get("/v1/purchases?status=REJECTED", w.client).wantStatus(200).wantNull("next_cursor")
 		if !strings.Contains(string(a.body), `"data":[]`) {

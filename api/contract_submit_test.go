@@ -91,17 +91,32 @@ func refusal(status int, body string) *sandbox.Act {
 func TestSubmitUncertain(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for _, c := range []struct{ name, symbol, reason string }{
-		{"Timeout", "TIMEOUT-BOOKED", "timeout"},
-		{"ClosedConnection", "DROP-LOST", "connection_closed"},
-		{"Broker5xx", "ERR500", "broker_5xx"},
-		{"Redirect", "REDIRECT", "redirect"},
-		{"Unreadable", "GARBAGE", "unreadable_response"},
-		{"AnotherKey", "MISMATCH", "mismatch"},
-		{"DuplicateKey", "DUPLICATE", "duplicate_key"},
-		{"Processing", "PROCESSING", "processing"},
+	for _, c := range []struct {
+		name, symbol string
+		act          *sandbox.Act
+		reason       string
+	}{
+		{"Timeout", "TIMEOUT-BOOKED", nil, "timeout"},
+		{"ClosedConnection", "DROP-LOST", nil, "connection_closed"},
+		{"Broker5xx", "ERR500", nil, "broker_5xx"},
+		{"Redirect", "REDIRECT", nil, "redirect"},
+		{"Unreadable", "GARBAGE", nil, "unreadable_response"},
+		{"AnotherKey", "MISMATCH", nil, "mismatch"},
+		{"DuplicateKey", "DUPLICATE", nil, "duplicate_key"},
+		{"Processing", "PROCESSING", nil, "processing"},
+		{"With408", "AAPL", refusal(408, `{"code":"slow"}`), "timeout"},
+		{"With409", "AAPL", refusal(409, `{"code":"conflict"}`), "duplicate_key"},
+		{"With400OfADuplicate", "AAPL", refusal(400, `{"code":"Order_DUPLICATE_id"}`), "duplicate_key"},
+		{"With302", "AAPL", refusal(302, ``), "redirect"},
+		{"With503", "AAPL", refusal(503, `{"code":"down"}`), "broker_5xx"},
+		{"EmptyBody", "AAPL", refusal(201, ``), "unreadable_response"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.act != nil {
+				if err := w.sandbox.Script(*c.act); err != nil {
+					t.Fatal(err)
+				}
+			}
 			key := uuid.NewString()
 			a := w.buyAs(key, order(fields{"symbol": c.symbol})).wantPurchase(202, "pending_reconciliation").wantRetryAfter().
 				wantText("status", "UNKNOWN").wantText("reason", c.reason).wantText("reserved", "250.00").
@@ -116,6 +131,16 @@ func TestSubmitUncertain(t *testing.T) {
 func TestSubmitRepeat(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
+	t.Run("MetadataIsComparedAsJSON", func(t *testing.T) {
+		key := uuid.NewString()
+		with := func(metadata string) *answer {
+			return w.buyAs(key, `{"account_id":"acct-1","symbol":"AAPL","notional":"1","metadata":`+metadata+`}`)
+		}
+		with(`{"a":1,"b":{"x":1.0,"y":[1,"é"]}}`).wantStatus(201)
+		with(`{ "b" : {"y":[1e0,"\u00e9"],"x":1}, "a":1.00 }`).wantStatus(201).wantHeader("Idempotent-Replayed", "true")
+		with(`{"a":1,"b":{"x":1.0,"y":["é",1]}}`).wantProblem(422, "idempotency-key-reused")
+		with(`{"a":"1","b":{"x":1.0,"y":[1,"é"]}}`).wantProblem(422, "idempotency-key-reused")
+	})
 	t.Run("OfACompletedOneIsAsAtFirst", func(t *testing.T) {
 		key := uuid.NewString()
 		first := w.buyAs(key, order(nil)).wantStatus(201).wantHeader("Idempotent-Replayed", "")
@@ -272,10 +297,13 @@ func TestSubmitUnavailable(t *testing.T) {
 	t.Run("BreakerOpen", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t)
-		for range 5 {
+		key := uuid.NewString()
+		for range 4 {
 			w.buy(order(fields{"symbol": "ERR500", "quantity": "1"})).wantStatus(202)
 		}
+		w.buyAs(key, order(fields{"symbol": "ERR500", "quantity": "1"})).wantStatus(202)
 		w.buy(order(nil)).wantProblem(503, "unavailable").wantRetryAfter()
+		w.buyAs(key, order(fields{"symbol": "ERR500", "quantity": "1"})).wantStatus(202).wantHeader("Idempotent-Replayed", "true")
 		if n := w.count("SELECT count(*) FROM transaction_history"); n != 5 {
 			t.Errorf("%d rows, want 5", n)
 		}

@@ -41,6 +41,15 @@ func TestWrongInput(t *testing.T) {
 		refused(t, order(fields{"limit_price": "1.1234567"}), "limit_price")
 		refused(t, order(fields{"quantity": nil, "limit_price": nil, "notional": "1.001"}), "notional")
 	})
+	t.Run("DigitsAndDecimalsCountAsWritten", func(t *testing.T) {
+		refused(t, order(fields{"quantity": "0000000000001"}), "quantity")
+		refused(t, order(fields{"quantity": "1.0000000000"}), "quantity")
+		refused(t, order(fields{"limit_price": "0000000000001"}), "limit_price")
+		refused(t, order(fields{"limit_price": "1.0000000"}), "limit_price")
+		for _, bad := range []string{"1.000", "1.0000", "0000000000001.00"} {
+			refused(t, order(fields{"quantity": nil, "limit_price": nil, "notional": bad}), "notional")
+		}
+	})
 	t.Run("HalfOfASurrogatePair", func(t *testing.T) {
 		refused(t, `{"account_id":"acct-1","symbol":"\ud800","notional":"1","\ud800":1}`, "symbol", "\ufffd")
 	})
@@ -111,8 +120,14 @@ func TestWrongInput(t *testing.T) {
 			w.buy(body).wantProblem(400, "invalid-request").wantText("detail", want)
 		}
 	})
-	if n := w.count("SELECT count(*) FROM transaction_history"); n != 1 {
-		t.Errorf("%d rows, want the one good purchase", n)
+	t.Run("TheWidestOfEach", func(t *testing.T) {
+		w.buy(order(fields{"quantity": "000000000001.000000000", "limit_price": "000000000001.000000"})).wantStatus(201).
+			wantText("quantity", "1.000000000").wantText("limit_price", "1.000000").wantText("cost", "1.00")
+		w.buy(order(fields{"quantity": nil, "limit_price": nil, "notional": "000000000001.00"})).wantStatus(201)
+		w.buy(order(fields{"quantity": "999999999999.999999999", "limit_price": "999999999999.999999"})).wantProblem(400, "insufficient-funds")
+	})
+	if n := w.count("SELECT count(*) FROM transaction_history"); n != 3 {
+		t.Errorf("%d rows, want the three good purchases", n)
 	}
 }
 
