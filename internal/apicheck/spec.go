@@ -125,5 +125,5 @@ func unrouted(x Exchange, request *http.Request) []error {
 
 // ForPeople tells whether a path is one of the pages, which no program asks for.
 func ForPeople(path string) bool {
-	return path == "/" || strings.HasPrefix(path, "/console") || strings.HasPrefix(path, "/river")
+	return path == "" || path == "/" || strings.HasPrefix(path, "/console") || strings.HasPrefix(path, "/river")
 }
