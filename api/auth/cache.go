@@ -12,8 +12,12 @@ import (
 // everywhere within five seconds: this, and as much again for a stream that asks in turn.
 const cacheFor = 2 * time.Second
 
-// cacheMax bounds the memory of one cache.
-const cacheMax = 10_000
+// cacheMax bounds the memory of one cache, at some 300 bytes an entry.
+const cacheMax = 20_000
+
+// vouchWindow is how far back a vouching looks: over the seconds since the one before, and
+// over any transaction that revokes, from its start to its commit.
+const vouchWindow = 2 * time.Minute
 
 // loadTimeout bounds the query behind a miss; it is shared by all who wait for it, so
 // it must not end with the first one's request.
@@ -26,11 +30,14 @@ type cache[V any] struct {
 	entries map[string]cached[V]
 	flight  singleflight.Group
 	now     func() time.Time
+	// vouched is when the database was last asked which entries are good no more.
+	vouched time.Time
 }
 
 type cached[V any] struct {
 	value V
-	asked time.Time
+	// asked is from before the question, kept from after the answer.
+	asked, kept time.Time
 }
 
 func newCache[V any]() *cache[V] {
@@ -49,7 +56,7 @@ func (c *cache[V]) get(ctx context.Context, key string, load func(context.Contex
 		defer cancel()
 		value, err := load(ctx)
 		if err == nil {
-			c.keep(key, cached[V]{value, asked})
+			c.keep(key, value, asked)
 		}
 		return value, err
 	})
@@ -66,26 +73,55 @@ func (c *cache[V]) fresh(key string) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
-	if !ok || c.now().Sub(e.asked) > cacheFor {
+	if !ok || c.stale(e) {
 		var none V
 		return none, false
 	}
 	return e.value, true
 }
 
-func (c *cache[V]) keep(key string, e cached[V]) {
+// stale: what stood here when a vouching began is as young as that.
+func (c *cache[V]) stale(e cached[V]) bool {
+	known := e.asked
+	if !e.kept.After(c.vouched) {
+		known = c.vouched
+	}
+	return c.now().Sub(known) > cacheFor
+}
+
+func (c *cache[V]) keep(key string, value V, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.entries) >= cacheMax {
 		c.evict()
 	}
-	c.entries[key] = e
+	c.entries[key] = cached[V]{value, asked, c.now()}
+}
+
+// vouch makes all entries young again but those that load names. load must name what went
+// bad within [vouchWindow]: after a longer silence the cache starts anew.
+func (c *cache[V]) vouch(ctx context.Context, load func(context.Context) ([]string, error)) error {
+	began := c.now()
+	bad, err := load(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if began.Sub(c.vouched) > vouchWindow/2 {
+		clear(c.entries)
+	}
+	for _, key := range bad {
+		delete(c.entries, key)
+	}
+	c.vouched = began
+	return nil
 }
 
 // evict drops what is stale, or everything where nothing is.
 func (c *cache[V]) evict() {
 	for key, e := range c.entries {
-		if c.now().Sub(e.asked) > cacheFor {
+		if c.stale(e) {
 			delete(c.entries, key)
 		}
 	}

@@ -28,6 +28,8 @@ type Principal struct {
 	ExpiresAt time.Time
 }
 
+func (p Principal) ended() bool { return !p.ExpiresAt.IsZero() && !time.Now().Before(p.ExpiresAt) }
+
 // Operator tells whether p may do what only operators may.
 func (p Principal) Operator() bool { return p.Scope == ScopeOperator }
 

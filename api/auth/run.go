@@ -10,15 +10,18 @@ import (
 
 // The rhythm of the store's own upkeep, and the bound of what waits for it.
 const (
+	vouchEvery = time.Second
 	touchEvery = 15 * time.Second
 	clearEvery = 10 * time.Minute
 	usedMax    = 10_000
 )
 
-// Run writes down when keys were last used and clears away what has expired, until ctx
+// Run asks which keys were revoked, so that the others need not be asked for one by one;
+// it writes down when keys were last used and clears away what has expired, until ctx
 // ends. No request ever waits for it.
 func (s *Store) Run(ctx context.Context) error {
-	touch, expire := time.NewTicker(touchEvery), time.NewTicker(clearEvery)
+	vouch, touch, expire := time.NewTicker(vouchEvery), time.NewTicker(touchEvery), time.NewTicker(clearEvery)
+	defer vouch.Stop()
 	defer touch.Stop()
 	defer expire.Stop()
 	for {
@@ -26,6 +29,8 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return s.flush(context.WithoutCancel(ctx))
+		case <-vouch.C:
+			err = s.byHash.vouch(ctx, s.revoked)
 		case <-touch.C:
 			err = s.flush(ctx)
 		case <-expire.C:
@@ -35,6 +40,20 @@ func (s *Store) Run(ctx context.Context) error {
 			s.log.WarnContext(ctx, "auth upkeep failed", "error", err)
 		}
 	}
+}
+
+func (s *Store) revoked(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, cacheFor)
+	defer cancel()
+	hashes, err := s.queries.KeysRevokedWithin(ctx, vouchWindow.Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("read revoked keys: %w", err)
+	}
+	revoked := make([]string, len(hashes))
+	for i, hash := range hashes {
+		revoked[i] = string(hash)
+	}
+	return revoked, nil
 }
 
 func (s *Store) touch(keyID string) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -84,6 +83,9 @@ func (s *Store) Authenticate(ctx context.Context, secret string) (Principal, err
 	if err != nil {
 		return Principal{}, err
 	}
+	if p.ended() {
+		return Principal{}, ErrUnauthorized
+	}
 	s.touch(p.KeyID)
 	return p, nil
 }
@@ -131,7 +133,7 @@ func (s *Store) Alive(ctx context.Context, p Principal) (bool, error) {
 // aliveByItself answers where that takes no question to the database.
 func (s *Store) aliveByItself(p Principal) (good, known bool) {
 	switch {
-	case p.KeyID == "", !p.ExpiresAt.IsZero() && !time.Now().Before(p.ExpiresAt):
+	case p.KeyID == "", p.ended():
 		return false, true
 	case p.KeyID == EnvironmentKeyID:
 		return s.environment != nil, true

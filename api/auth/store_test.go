@@ -112,8 +112,28 @@ func TestEnvironmentKey(t *testing.T) {
 // TestRevokedKeyIsDeadEverywhereWithinSeconds uses a second store for a second process.
 func TestRevokedKeyIsDeadEverywhereWithinSeconds(t *testing.T) {
 	t.Parallel()
-	s, pool := setup(t)
-	elsewhere := auth.New(auth.Config{Pool: pool})
+	t.Run("WithUpkeep", func(t *testing.T) {
+		t.Parallel()
+		s, pool := setup(t)
+		elsewhere := auth.New(auth.Config{Pool: pool})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- elsewhere.Run(ctx) }()
+		revokedElsewhere(t, s, elsewhere)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("WithoutUpkeep", func(t *testing.T) {
+		t.Parallel()
+		s, pool := setup(t)
+		revokedElsewhere(t, s, auth.New(auth.Config{Pool: pool}))
+	})
+}
+
+func revokedElsewhere(t *testing.T, s, elsewhere *auth.Store) {
+	t.Helper()
 	key, secret := create(t, s, operator())
 	session, _, err := elsewhere.Login(t.Context(), secret)
 	if err != nil {

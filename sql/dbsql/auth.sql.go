@@ -179,6 +179,32 @@ func (q *Queries) KeyByHash(ctx context.Context, hash []byte) (ApiKey, error) {
 	return i, err
 }
 
+const keysRevokedWithin = `-- name: KeysRevokedWithin :many
+SELECT hash FROM api_key
+WHERE revoked_at > now() - make_interval(secs => $1::double precision)
+`
+
+// What every process asks every second, to believe the other keys for longer.
+func (q *Queries) KeysRevokedWithin(ctx context.Context, seconds float64) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, keysRevokedWithin, seconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var hash []byte
+		if err := rows.Scan(&hash); err != nil {
+			return nil, err
+		}
+		items = append(items, hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listKeys = `-- name: ListKeys :many
 SELECT id, prefix, hash, scope, account_id, created_at, expires_at, last_used_at, revoked_at FROM api_key ORDER BY created_at, id LIMIT $1
 `

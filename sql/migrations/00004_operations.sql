@@ -56,6 +56,9 @@ CREATE TABLE api_key (
         CHECK (scope IN ('client', 'operator') AND (scope = 'client') = (account_id IS NOT NULL))
 );
 
+-- KeysRevokedWithin.
+CREATE INDEX api_key_revoked_idx ON api_key (revoked_at) WHERE revoked_at IS NOT NULL;
+
 -- One-use tickets for EventSource, which cannot send a header.
 CREATE TABLE stream_ticket (
     hash       bytea       NOT NULL,

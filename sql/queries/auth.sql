@@ -33,6 +33,11 @@ WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now
 SELECT id FROM api_key
 WHERE id = ANY(@ids::text[]) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
+-- name: KeysRevokedWithin :many
+-- What every process asks every second, to believe the other keys for longer.
+SELECT hash FROM api_key
+WHERE revoked_at > now() - make_interval(secs => @seconds::double precision);
+
 -- name: TouchKeys :exec
 -- Last use is coarse: it moves at most once a minute.
 UPDATE api_key SET last_used_at = now()
