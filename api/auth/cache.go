@@ -30,7 +30,8 @@ type cache[V any] struct {
 	entries map[string]cached[V]
 	flight  singleflight.Group
 	now     func() time.Time
-	// vouched is when the database was last asked which entries are good no more.
+	// vouched is when the database was last asked which entries are good no more; at
+	// first, when there were none.
 	vouched time.Time
 }
 
@@ -41,7 +42,7 @@ type cached[V any] struct {
 }
 
 func newCache[V any]() *cache[V] {
-	return &cache[V]{entries: map[string]cached[V]{}, now: time.Now}
+	return &cache[V]{entries: map[string]cached[V]{}, now: time.Now, vouched: time.Now()}
 }
 
 // get returns what load says, or what it said within [cacheFor]. The age counts from
