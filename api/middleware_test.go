@@ -129,6 +129,30 @@ func TestPanicIsA500ThatTellsNothing(t *testing.T) {
 	}
 }
 
+// A panic after the broker was called is as a process that died there: the client is told
+// nothing, its repeat the truth, and the sweep takes the purchase up.
+func TestPanicAfterTheCallLeavesThePurchaseToTheSweep(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(p *api.Params) { p.Limits.InFlight = 1 })
+	key := uuid.NewString()
+	w.called = func() { panic("after the call") }
+	w.buyAs(key, order(nil)).wantProblem(500, "internal-error").wantHeader("Location", "")
+	w.called = func() {}
+	id := w.buyAs(key, order(nil)).wantPurchase(202, "pending_reconciliation").wantHeader("Idempotent-Replayed", "true").
+		wantText("status", "PENDING").wantText("reserved", "250.00").text("id")
+	w.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', sent_at = sent_at - interval '1 hour' WHERE id = $1", id)
+	if n, err := w.service.SweepPending(t.Context(), 10); err != nil || n != 1 {
+		t.Fatalf("the sweep took up %d, %v", n, err)
+	}
+	w.get("/v1/purchases/"+id, w.client).wantText("status", "UNKNOWN").wantText("reason", "interrupted")
+	w.pass(id)
+	w.get("/v1/purchases/"+id, w.client).wantText("status", "COMPLETED").wantText("evidence", "lookup")
+	if orders := w.sandbox.Ledger("").Orders; orders != 1 {
+		t.Errorf("%d orders", orders)
+	}
+	w.buy(order(nil)).wantStatus(201) // neither the request's place nor the breaker's was lost
+}
+
 func TestAnswersForbidABrowserEverything(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -38,6 +38,8 @@ type world struct {
 	operator string
 	// committed is told of each commit that wrote an event.
 	committed func()
+	// called is told of each answer of the broker, before it is stored.
+	called func()
 }
 
 // brokerTimeout is short: many cases wait it out.
@@ -47,7 +49,7 @@ const brokerTimeout = time.Second
 // the API is set up.
 func setup(t *testing.T, change ...func(*api.Params)) *world {
 	t.Helper()
-	w := &world{t: t, pool: pgtest.New(t), committed: func() {}}
+	w := &world{t: t, pool: pgtest.New(t), committed: func() {}, called: func() {}}
 	w.buildBroker()
 	w.params = w.buildParams()
 	for _, c := range change {
@@ -101,7 +103,7 @@ func (w *world) buildParams() api.Params {
 			RetryBase: time.Minute, RetryCap: 30 * time.Minute, Jitter: 0.2, MaxAttempts: 1,
 			MaxAge: 12 * time.Hour, RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
 		},
-		Switches: p.Switches, Observer: nobody{}, Log: quiet,
+		Switches: p.Switches, Observer: listener{w: w}, Log: quiet,
 	})
 	p.Purchases = w.service
 	return p
@@ -121,6 +123,14 @@ func (nobody) BrokerCall(string, string, time.Duration) {}
 func (nobody) PassEnded(string)                         {}
 func (nobody) OrphanRepaired(string)                    {}
 func (nobody) Contradiction()                           {}
+
+// listener hears of the broker's answers only.
+type listener struct {
+	nobody
+	w *world
+}
+
+func (l listener) BrokerCall(string, string, time.Duration) { l.w.called() }
 
 func (w *world) serve(p api.Params) *httptest.Server {
 	return w.serveHandler(api.New(p))
