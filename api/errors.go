@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
 
@@ -110,7 +111,7 @@ func passing(err error) bool {
 		case "08", "40", "53", "55", "57", "58":
 			return true
 		}
-		return false
+		return pg.Code == pgerrcode.ReadOnlySQLTransaction // a standby: another server is the primary, or soon
 	}
 	var network net.Error
 	var connect *pgconn.ConnectError

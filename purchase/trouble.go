@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -32,5 +33,8 @@ func passing(err error) bool {
 		// No answer of the server's at all: it could not be reached, or not in time.
 		return true
 	}
-	return len(pgErr.Code) == 5 && strings.Contains(passingClasses, pgErr.Code[:2])
+	// A server that takes no writes is a standby: one that is being promoted, or a primary
+	// that was one.
+	return pgErr.Code == pgerrcode.ReadOnlySQLTransaction ||
+		len(pgErr.Code) == 5 && strings.Contains(passingClasses, pgErr.Code[:2])
 }
