@@ -30,11 +30,21 @@ const migrationLock = 7_210_953_318
 // would have to wait for.
 const lockPoll = 200 * time.Millisecond
 
+// connectTimeout is for each host of the address: one that is silent is passed over.
+const connectTimeout = 5 * time.Second
+
 // Migrate brings the database to this program's version, River's tables included.
 // Any number of processes may call it at once. The connection must be a session of
 // its own: no transaction pooler in between.
 func Migrate(ctx context.Context, databaseURL string) error {
-	conn, err := pgx.Connect(ctx, databaseURL)
+	config, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return fmt.Errorf("read database address: %w", err)
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return fmt.Errorf("connect to migrate: %w", err)
 	}
@@ -42,7 +52,7 @@ func Migrate(ctx context.Context, databaseURL string) error {
 	if err := lock(ctx, conn); err != nil {
 		return err
 	}
-	pool, err := pgxpool.New(ctx, databaseURL)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connect to migrate: %w", err)
 	}
