@@ -24,8 +24,9 @@ const (
 	// batchMax keeps a batch's answer, some 40 kB, below what a socket takes without a
 	// reader: a frozen process cannot keep the server from its commit.
 	batchMax = 256
-	// moveTimeout ends a batch on a connection that has gone silent.
-	moveTimeout = 10 * time.Second
+	// moveTimeout ends a batch on a connection that has gone silent. A batch takes
+	// milliseconds, and waits for the lock of one other at most.
+	moveTimeout = 5 * time.Second
 )
 
 // RelayConfig of a [Relay]. Zero durations mean the defaults.

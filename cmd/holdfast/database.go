@@ -42,13 +42,24 @@ func awaitDatabase(ctx context.Context, url string, log *slog.Logger) error {
 	}
 }
 
+// greet wants a server that takes writes: a standby may be on its way to become one.
 func greet(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("read database address: %w", err)
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
+	if config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	return conn.Close(ctx)
 }
 

@@ -29,6 +29,12 @@ var quick = []string{
 
 func setup(t *testing.T, more ...string) *world {
 	t.Helper()
+	return setupOn(t, pgtest.NewURL(t), more...)
+}
+
+// setupOn is setup on a database of the test's own.
+func setupOn(t *testing.T, database string, more ...string) *world {
+	t.Helper()
 	broker, err := sandbox.New(sandbox.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +42,7 @@ func setup(t *testing.T, more ...string) *world {
 	server := httptest.NewServer(broker.Handler())
 	t.Cleanup(func() { _ = broker.Close(); server.CloseClientConnections(); server.Close() })
 	w := &world{broker: broker, settings: append(append([]string{
-		"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t), "HOLDFAST_BROKER=http", "HOLDFAST_BROKER_URL=" + server.URL,
+		"HOLDFAST_DATABASE_URL=" + database, "HOLDFAST_BROKER=http", "HOLDFAST_BROKER_URL=" + server.URL,
 	}, quick...), more...)}
 	must(t, w.settings, "account", "create", "--id", "acct-1", "--currency", "USD", "--available", "10000.00")
 	w.client = lastLine(must(t, w.settings, "key", "create", "--scope", "client", "--account", "acct-1"))

@@ -92,6 +92,7 @@ func (n *node) openPools(ctx context.Context) (err error) {
 		{&n.work, n.direct, poolParams{Name: "work", Size: work, Limits: workLimits, Pooled: straight}},
 		{&n.relay, n.url, poolParams{Name: "relay", Size: relayPoolSize, Limits: workLimits, Pooled: n.pooled}},
 	} {
+		open.p.Serving = true
 		if *open.pool, err = openPool(ctx, open.url, open.p); err != nil {
 			return err
 		}

@@ -136,6 +136,19 @@ func (n *node) startWorkers(ctx context.Context) error {
 	if err := workers.Start(ctx); err != nil {
 		return err
 	}
-	n.onStop("workers", workers.Stop)
+	n.onStop("workers", func(ctx context.Context) error { return leaveLate(ctx, workers.Stop) })
 	return nil
+}
+
+// leaveLate leaves what goes on after the time for a stop is over, as River does that
+// would still tell a silent database that it goes.
+func leaveLate(ctx context.Context, stop func(context.Context) error) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -30,7 +30,9 @@ const (
 	// worker, the jobs' page of an api.
 	sidePoolSize = 3
 
-	connectTimeout = 5 * time.Second
+	// connectTimeout is for each host of the address: one that is gone must not use up the
+	// patience that the next one needs.
+	connectTimeout = 3 * time.Second
 	// Connections are renewed, so that a changed address or role is followed.
 	connectionLife       = time.Hour
 	connectionLifeJitter = 10 * time.Minute
@@ -41,12 +43,17 @@ const (
 // limits are Postgres's own guards on a session.
 type limits struct{ statement, lock, idle time.Duration }
 
+// abandonedIdle ends a transaction whose process has vanished or frozen between two
+// statements, which follow each other in milliseconds: till then it locks an account
+// against everybody's purchases.
+const abandonedIdle = 5 * time.Second
+
 var (
 	// requestLimits: nothing that a client waits for may take longer.
-	requestLimits = limits{statement: 5 * time.Second, lock: 2 * time.Second, idle: 10 * time.Second}
+	requestLimits = limits{statement: 5 * time.Second, lock: 2 * time.Second, idle: abandonedIdle}
 	// workLimits leave room for the sweep's batches and River's upkeep, and for a table
 	// that is locked for a while.
-	workLimits = limits{statement: time.Minute, lock: 10 * time.Second, idle: 30 * time.Second}
+	workLimits = limits{statement: time.Minute, lock: 10 * time.Second, idle: abandonedIdle}
 )
 
 // planning: each statement is planned once a connection, whatever its arguments, and its
@@ -67,6 +74,9 @@ type poolParams struct {
 	// Pooled: a transaction pooler stands in between. It keeps no session: so no
 	// prepared statements that outlive a transaction, and no session settings.
 	Pooled bool
+	// Serving: the pool lives as long as the process, through whatever becomes of the
+	// database, and is for a server that takes writes.
+	Serving bool
 }
 
 // openPool makes a pool; it connects when it is first used, and again whenever a
@@ -89,6 +99,9 @@ func openPool(ctx context.Context, url string, p poolParams) (*pgxpool.Pool, err
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	setSession(config.ConnConfig, url, p)
+	if p.Serving {
+		watchLinks(config, p)
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)

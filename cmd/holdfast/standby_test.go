@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"holdfast/internal/pgtest"
+)
+
+// pair is a primary and its synchronous standby, each at a network address.
+type pair struct {
+	primary, standby *pgtest.Cluster
+	// first and second lead to them, between to the primary for the standby.
+	first, second, between *network
+}
+
+func startPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{primary: pgtest.Own(t)}
+	p.between = networkTo(t, p.primary)
+	host, port := p.between.address()
+	p.standby = p.primary.Standby(t, host, port)
+	p.first, p.second = networkTo(t, p.primary), networkTo(t, p.standby)
+	return p
+}
+
+// url names both servers; keywords does so in the other form.
+func (p *pair) url() string {
+	return fmt.Sprintf("postgres://holdfast@%s,%s/holdfast?sslmode=disable&target_session_attrs=read-write",
+		p.first.listener.Addr(), p.second.listener.Addr())
+}
+
+func (p *pair) keywords() string {
+	hostA, portA := p.first.address()
+	hostB, portB := p.second.address()
+	return fmt.Sprintf("host=%s,%s port=%s,%s user=holdfast dbname=holdfast sslmode=disable target_session_attrs=read-write",
+		hostA, hostB, portA, portB)
+}
+
+// patient are settings of a purchase that outlives a failover.
+var patient = []string{
+	"HOLDFAST_RETRY_MAX_ATTEMPTS=200", "HOLDFAST_RETRY_MAX_AGE=10m", "HOLDFAST_BROKER_RATE=1000",
+}
+
+// The primary dies and its synchronous standby takes over. Both halves go there by
+// themselves, by either form of an address; no purchase that anyone was told of is lost,
+// no event is missing, and no number is used twice.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	p := startPair(t)
+	w := setupOn(t, p.url(), patient...)
+	api := launch(t, w.settings, "--role", "api")
+	launch(t, append(w.settings, "HOLDFAST_DATABASE_URL="+p.keywords()), "--role", "worker")
+	f := startTraffic(t, w, api)
+	f.flows(30)
+	p.primary.Crash(t)
+	p.standby.Promote(t)
+	t.Logf("purchases and events flow again after %s", f.flows(30).Round(time.Millisecond))
+	f.end(w.settings, p.standby.URL())
+}
+
+// The standby hears nothing any more, so the primary may promise nothing; then it dies.
+func TestFailoverAfterTheStandbyFellSilent(t *testing.T) {
+	t.Parallel()
+	p := startPair(t)
+	w := setupOn(t, p.url(), patient...)
+	api := launch(t, w.settings)
+	f := startTraffic(t, w, api)
+	f.flows(20)
+	p.between.lose(true)
+	_, before, _ := f.counts()
+	eventually(t, "purchases are refused", func() error {
+		if _, refused, _ := f.counts(); refused < before+3 {
+			return fmt.Errorf("%d refusals", refused-before)
+		}
+		return nil
+	})
+	p.primary.Crash(t)
+	p.standby.Promote(t)
+	f.flows(20)
+	f.end(w.settings, p.standby.URL())
+}
+
+// The old primary lives on, takes no writes, and keeps every connection. All pools must
+// leave it, those that only wait for work too.
+func TestFailoverFromALivingPrimary(t *testing.T) {
+	t.Parallel()
+	p := startPair(t)
+	w := setupOn(t, p.url(), patient...)
+	api := launch(t, w.settings)
+	f := startTraffic(t, w, api)
+	f.flows(20)
+	p.primary.Exec(t, "ALTER SYSTEM SET default_transaction_read_only = on")
+	p.primary.Exec(t, "SELECT pg_reload_conf()")
+	p.standby.Promote(t)
+	t.Logf("purchases and events flow again after %s", f.flows(20).Round(time.Millisecond))
+	f.end(w.settings, p.standby.URL())
+}
