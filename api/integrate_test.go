@@ -2,12 +2,6 @@ package api_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,97 +68,6 @@ func (w *world) work(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-var (
-	snippets     = regexp.MustCompile("(?s)```(sh|go|sh setup)\n(.*?)```((?:\n<!-- expect: [^\n]*-->)*)")
-	expectations = regexp.MustCompile(`<!-- expect: (.*?) -->`)
-)
-
-// TestIntegrateSnippets runs the page for integrators from its first line to its last.
-func TestIntegrateSnippets(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/integrate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := live(t)
-	dir := t.TempDir()
-	script := "set -euo pipefail\ncd " + dir + "\n"
-	var shell, programs []snippet
-	for _, found := range snippets.FindAllStringSubmatch(string(page), -1) {
-		one := snippet{text: found[2]}
-		for _, want := range expectations.FindAllStringSubmatch(found[3], -1) {
-			one.wants = append(one.wants, want[1])
-		}
-		switch found[1] {
-		case "sh":
-			script += "echo '---8<---'\n" + one.text
-			shell = append(shell, one)
-		case "go":
-			programs = append(programs, one)
-		}
-	}
-	if len(shell) < 8 || len(programs) != 2 {
-		t.Fatalf("%d shell snippets and %d programs: the page is not read as it is written", len(shell), len(programs))
-	}
-	for i, part := range strings.Split(w.run(dir, "bash", "-c", script), "---8<---")[1:] {
-		wantInOrder(t, part, shell[i].wants)
-	}
-	w.outside(dir, string(page))
-	for i, program := range programs {
-		file := filepath.Join(dir, fmt.Sprintf("program%d.go", i))
-		if err := os.WriteFile(file, []byte(program.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		wantInOrder(t, w.run(dir, "go", "run", "-mod=mod", file), program.wants)
-	}
-}
-
-// outside makes dir a module of its own that takes the client as the page says. The sums
-// are ours, and no go mod tidy asks for them: a test needs no network.
-func (w *world) outside(dir, page string) {
-	w.t.Helper()
-	take := regexp.MustCompile(`(?m)^go mod edit .*$`).FindString(page)
-	root, err := filepath.Abs("..")
-	if err != nil || take == "" {
-		w.t.Fatalf("take the client by %q: %v", take, err)
-	}
-	take = strings.ReplaceAll(take, "/path/to/holdfast", "'"+root+"'")
-	w.run(dir, "bash", "-c", "go mod init example.com/shop && cp '"+root+"/go.sum' . && "+take)
-}
-
-// snippet is a piece of the page, and what its output must contain, in this order.
-type snippet struct {
-	text  string
-	wants []string
-}
-
-func (w *world) run(dir, name string, args ...string) string {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, name, args...)
-	command.Dir = dir
-	command.Env = append(os.Environ(), "HOLDFAST_URL="+w.server.URL, "HOLDFAST_API_KEY="+w.client, "ACCOUNT=acct-1")
-	out, err := command.CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("%s: %v\n%s", name, err, out)
-	}
-	return string(out)
-}
-
-func wantInOrder(t *testing.T, text string, wants []string) {
-	t.Helper()
-	rest := text
-	for _, want := range wants {
-		_, after, found := strings.Cut(rest, want)
-		if !found {
-			t.Errorf("lacks %q in its place:\n%s", want, text)
-			return
-		}
-		rest = after
-	}
 }
 
 // TestWaitIsWokenByTheHub: with the hub a waiting GET hears of a change at once, and not

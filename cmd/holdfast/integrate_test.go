@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	fences       = regexp.MustCompile("(?ms)^```(.*?)\n(.*?)^```((?:\n<!-- expect: [^\n]*-->)*)")
+	expectations = regexp.MustCompile(`<!-- expect: (.*?) -->`)
+)
+
+// snippet is a piece of the page, and what its output must contain, in this order.
+type snippet struct {
+	text  string
+	wants []string
+}
+
+// integrator is somebody at work: a folder of its own, a Holdfast with no settings, and
+// what that printed at its start.
+type integrator struct {
+	t        *testing.T
+	dir      string
+	settings []string
+}
+
+// TestIntegrateSnippets runs the page for integrators from its first line to its last,
+// as somebody who has just started the program.
+func TestIntegrateSnippets(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/integrate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{"HOLDFAST_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}
+	s := launch(t, settings)
+	r := &integrator{t: t, dir: t.TempDir(), settings: []string{
+		"HOLDFAST_URL=http://" + s.addr, "HOLDFAST_API_KEY=" + s.printed("client key: "), "ACCOUNT=demo",
+	}}
+	kinds := readSnippets(t, string(page))
+	r.setUp(kinds["sh setup"])
+	r.shell(kinds["sh"])
+	for i, program := range kinds["go"] {
+		file := filepath.Join(r.dir, fmt.Sprintf("program%d.go", i))
+		if err := os.WriteFile(file, []byte(program.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantInOrder(t, r.run("go", "run", "-mod=mod", file), program.wants)
+	}
+	auditHolds(t, settings)
+}
+
+// readSnippets finds every fenced piece of a page, by what stands behind its fence. There
+// must be no kind that nobody runs.
+func readSnippets(t *testing.T, page string) map[string][]snippet {
+	t.Helper()
+	kinds, n := map[string][]snippet{}, 0
+	for _, found := range fences.FindAllStringSubmatch(page, -1) {
+		one := snippet{text: found[2]}
+		for _, want := range expectations.FindAllStringSubmatch(found[3], -1) {
+			one.wants = append(one.wants, want[1])
+		}
+		kinds[found[1]], n = append(kinds[found[1]], one), n+1
+	}
+	if runs := len(kinds["sh"]) + len(kinds["go"]) + len(kinds["sh setup"]); runs != n || 2*n != strings.Count(page, "```") {
+		t.Fatalf("%d snippets are run of %d, with %d fences", runs, n, strings.Count(page, "```"))
+	}
+	if wants := strings.Count(page, "<!-- expect"); wants != countWants(kinds) {
+		t.Fatalf("%d expectations, and %d are read", wants, countWants(kinds))
+	}
+	return kinds
+}
+
+func countWants(kinds map[string][]snippet) (n int) {
+	for _, list := range kinds {
+		for _, one := range list {
+			n += len(one.wants)
+		}
+	}
+	return n
+}
+
+// setUp does what a reader does with names of his own: what he exports we know already,
+// and the module that he takes the client into is in his folder, the client in this one.
+// The sums are ours, and there is no go mod tidy: a test needs no network.
+func (r *integrator) setUp(steps []snippet) {
+	r.t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.run("bash", "-c", "go mod init example.com/shop && cp '"+root+"/go.sum' .")
+	for _, step := range steps {
+		switch {
+		case strings.HasPrefix(step.text, "export "):
+			r.run("bash", "-euc", step.text)
+		case strings.HasPrefix(step.text, "go mod edit "):
+			r.run("bash", "-euc", strings.ReplaceAll(step.text, "/path/to/holdfast", "'"+root+"'"))
+		case step.text == "go mod tidy\n":
+		default:
+			r.t.Fatalf("nobody runs %q", step.text)
+		}
+	}
+}
+
+// shell runs all pieces as one session: what one sets, the next one has.
+func (r *integrator) shell(pieces []snippet) {
+	r.t.Helper()
+	script := "set -euo pipefail\n"
+	for _, one := range pieces {
+		script += "echo '---8<---'\n" + one.text
+	}
+	parts := strings.Split(r.run("bash", "-c", script), "---8<---")[1:]
+	if len(parts) != len(pieces) {
+		r.t.Fatalf("%d pieces of %d ran", len(parts), len(pieces))
+	}
+	for i, part := range parts {
+		wantInOrder(r.t, part, pieces[i].wants)
+	}
+}
+
+func (r *integrator) run(name string, args ...string) string {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, name, args...)
+	command.Dir = r.dir
+	command.Env = append(os.Environ(), r.settings...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+func wantInOrder(t *testing.T, text string, wants []string) {
+	t.Helper()
+	rest := text
+	for _, want := range wants {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Errorf("lacks %q in its place:\n%s", want, text)
+			return
+		}
+		rest = after
+	}
+}
