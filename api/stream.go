@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -81,23 +82,36 @@ func NewStream(p StreamParams) *Streams {
 // ServeHTTP opens a stream. Over HTTP/1 it returns at once and the stream lives on in
 // the connection that it took over; over HTTP/2 it returns when the stream ends.
 func (s *Streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	filter, err := s.filter(r)
+	st, begin, err := s.admit(r)
 	if err != nil {
 		refuse(w, r, err)
 		return
+	}
+	s.begin(st, begin, w, r)
+}
+
+// admit finds out what a stream is to show and where it is to begin, and takes a place.
+func (s *Streams) admit(r *http.Request) (*stream, start, error) {
+	asked, err := want(r)
+	if err != nil {
+		return nil, start{}, err
+	}
+	ctx, cancel := databaseContext(r)
+	defer cancel()
+	who := auth.From(ctx)
+	filter, err := s.filter(ctx, who, asked)
+	if err != nil {
+		return nil, start{}, err
 	}
 	if err := s.enter(); err != nil {
-		refuse(w, r, err)
-		return
+		return nil, start{}, err
 	}
-	start, err := s.resume(r.Context(), lastEventID(r))
+	begin, err := s.resume(ctx, asked.last)
 	if err != nil {
 		s.leave(nil)
-		refuse(w, r, err)
-		return
+		return nil, start{}, err
 	}
-	st := &stream{streams: s, principal: auth.From(r.Context()), filter: filter}
-	s.begin(st, start, w, r)
+	return &stream{streams: s, principal: who, filter: filter}, begin, nil
 }
 
 // begin takes the connection over where it can be had.
@@ -129,11 +143,30 @@ func setStreamHeaders(h http.Header, begin start) {
 	h.Set("X-Accel-Buffering", "no")
 }
 
-// filter is what the request asks for, narrowed to what its key may see. What it may not
-// see is not there.
-func (s *Streams) filter(r *http.Request) (outbox.Filter, error) {
-	who, query := auth.From(r.Context()), r.URL.Query()
-	f := outbox.Filter{AccountID: query.Get("account_id")}
+// wanted is what a request asks for.
+type wanted struct{ account, purchase, last string }
+
+// want reads it. What cannot be read is refused: a filter must not silently be none.
+func want(r *http.Request) (wanted, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return wanted{}, invalid(fieldError{"query", "is not well formed"})
+	}
+	q := &queryReader{values: values}
+	w := wanted{account: q.one("account_id"), purchase: q.one("purchase_id"), last: q.one("last_event_id")}
+	if len(q.faults) > 0 {
+		return wanted{}, invalid(q.faults...)
+	}
+	// The header wins: a browser that reconnects keeps the address with the older id in it.
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		w.last = id
+	}
+	return w, nil
+}
+
+// filter narrows what is wanted to what the key may see. What it may not see is not there.
+func (s *Streams) filter(ctx context.Context, who auth.Principal, w wanted) (outbox.Filter, error) {
+	f := outbox.Filter{AccountID: w.account}
 	if !who.Operator() {
 		if who.AccountID == "" {
 			return f, because(forbidden, "this API key has no account")
@@ -143,11 +176,11 @@ func (s *Streams) filter(r *http.Request) (outbox.Filter, error) {
 		}
 		f.AccountID = who.AccountID
 	}
-	if err := s.knowAccount(r.Context(), f.AccountID); err != nil {
+	if err := s.knowAccount(ctx, f.AccountID); err != nil {
 		return f, err
 	}
-	if id := query.Get("purchase_id"); id != "" {
-		return s.filterPurchase(r.Context(), f, id)
+	if w.purchase != "" {
+		return s.filterPurchase(ctx, f, w.purchase)
 	}
 	return f, nil
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"math"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -22,15 +21,6 @@ const (
 type start struct {
 	after  int64
 	resync string
-}
-
-// lastEventID is what the client saw last. The header wins: a browser that reconnects
-// keeps the address with the older one in it.
-func lastEventID(r *http.Request) string {
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		return id
-	}
-	return r.URL.Query().Get("last_event_id")
 }
 
 // resume finds out where to begin. A recent id needs no query.

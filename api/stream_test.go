@@ -137,6 +137,35 @@ func TestResyncWhereRetentionHasTaken(t *testing.T) {
 	})
 }
 
+// A filter that cannot be read must not become none, and one of two must not win in silence.
+func TestStreamOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newStreaming(t, 0).startHTTP()
+	for query, at := range map[string]string{
+		"account_id=%zz": "query", "account_id=acct;purchase_id=x": "query",
+		"account_id=acct&account_id=other":  "account_id",
+		"purchase_id=&purchase_id=x":        "purchase_id",
+		"last_event_id=1&last_event_id=2":   "last_event_id",
+		"last_event_id=1&ticket=%&x=y&z=%1": "query",
+	} {
+		response := s.request(t, s.operator, query, "-")
+		var problem struct {
+			Type   string
+			Errors []struct{ Location string }
+		}
+		if err := json.NewDecoder(response.Body).Decode(&problem); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+		if response.StatusCode != http.StatusBadRequest || !strings.HasSuffix(problem.Type, "/invalid-request") ||
+			len(problem.Errors) != 1 || problem.Errors[0].Location != at {
+			t.Errorf("%s: %s %+v", query, response.Status, problem)
+		}
+	}
+	if n := s.streams.Open(); n != 0 {
+		t.Errorf("%d streams are open", n)
+	}
+}
+
 func TestStreamSeesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	onEach(t, 0, func(t *testing.T, s *streaming) {
