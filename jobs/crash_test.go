@@ -51,7 +51,7 @@ func TestKilledPassRunsAgain(t *testing.T) {
 func newWorldForTwo(t *testing.T) (*world, string) {
 	t.Helper()
 	url := pgtest.NewURL(t)
-	return newWorldOn(t, pgtest.Pool(t, url)), url
+	return newWorldAt(t, url), url
 }
 
 // startMidPass starts a worker process and returns when it is in a lookup, which gets no
@@ -107,7 +107,9 @@ func TestFrozenProcessChangesNothing(t *testing.T) {
 // and then comes before its successor's.
 func TestStaleAttemptChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, func(r *rules) { // a write may wait for 5 s, and must outlive its lease
+		r.RescueAfter, r.timeout, r.lock = 1500*time.Millisecond, time.Second, 10*time.Second
+	})
 	arrived, locked := make(chan struct{}, 1000), make(chan struct{})
 	var calls atomic.Int64
 	w.broker.onLookup(func(rw http.ResponseWriter, r *http.Request, sandbox http.Handler) {
@@ -169,7 +171,7 @@ func TestLeaderThatKnowsHalfTheKinds(t *testing.T) {
 func startHalfLeader(t *testing.T, w *world) {
 	t.Helper()
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &alertWorker{pool: w.pool, timeout: time.Second, log: w.config.Log})
+	river.AddWorker(workers, &alertWorker{pool: w.config.Pool, timeout: time.Second, log: w.config.Log})
 	leader, err := river.NewClient(riverpgxv5.New(w.pool), &river.Config{
 		Queues:  map[string]river.QueueConfig{"other": {MaxWorkers: 1}},
 		Workers: workers, JobTimeout: time.Second, RescueStuckJobsAfter: 10 * time.Second,

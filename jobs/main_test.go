@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
+
+	"holdfast/purchase"
 )
 
 // They name the database and the broker of a child process that works until it is killed.
@@ -48,7 +50,7 @@ func runDoomed(url string) error {
 	if err != nil {
 		return err
 	}
-	service, err := newService(pool, client, r.Policy, log)
+	service, err := newService(pool, client, r.Policy, purchase.NewSwitches(pool, log), log)
 	if err != nil {
 		return err
 	}

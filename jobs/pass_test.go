@@ -52,6 +52,26 @@ func TestSnoozesEndWhereThePurchaseSays(t *testing.T) {
 	})
 }
 
+// A pause is a loop of snoozes. It costs no attempt, no call and none of River's, and ends
+// with the pause.
+func TestPausedPassesOnlySnooze(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, w.switches.Set(t.Context(), purchase.SwitchPasses, true, "test", "operator:test"))
+	w.start(t)
+	p := w.submit(t)
+	eventually(t, "its job has been put off, and again", func() bool {
+		return w.count(t, "SELECT count(*) FROM river_job WHERE (metadata ->> 'snoozes')::integer > 1") == 1
+	})
+	w.attempts(t, p.ID, 0)
+	if job := w.job(t, p.ID); job.Attempt > 1 || job.Errors != "" || w.broker.lookups.Load() != 0 {
+		t.Errorf("after %d lookups the job is %+v, want it untouched", w.broker.lookups.Load(), job)
+	}
+	must(t, w.switches.Set(t.Context(), purchase.SwitchPasses, false, "test", "operator:test"))
+	w.await(t, purchase.Completed, p.ID)
+	w.attempts(t, p.ID, 1)
+}
+
 // What a broken pass says must not reach River's table, and must not use up the purchase.
 // Here the log breaks it, for any part of a process may.
 func TestPanicIsScrubbedAndCostsNothing(t *testing.T) {

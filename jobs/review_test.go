@@ -99,12 +99,12 @@ func TestNoReviewWithoutItsAlert(t *testing.T) {
 func TestAlertsOncePerHourAndType(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
-	w := newWorldOn(t, pgtest.Pool(t, url))
-	other := pgtest.Pool(t, url)
+	w, other := newWorldAt(t, url), productPool(t, url, testRules().lock)
 	client, err := adapter(w.broker.url, testRules().timeout)
 	must(t, err)
 	t.Cleanup(client.Close)
-	second, err := newService(other, client, testRules().Policy, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	second, err := newService(other, client, testRules().Policy, purchase.NewSwitches(other, log), log)
 	must(t, err)
 	raise := func() {
 		var all sync.WaitGroup

@@ -66,7 +66,7 @@ func (w *world) waiting(t *testing.T) uuid.UUID {
 	t.Helper()
 	booked := true
 	w.broker.script(t, sandbox.Act{
-		Call: "place", Book: &booked, Status: http.StatusServiceUnavailable, Header: map[string]string{"Retry-After": "60"},
+		Call: "place", Book: &booked, Status: http.StatusServiceUnavailable, Header: map[string]string{"Retry-After": "1200"},
 	})
 	p := w.submit(t)
 	eventually(t, "the job waits", func() bool { return w.job(t, p.ID).State == "scheduled" })
@@ -251,6 +251,10 @@ func TestTenThousandDueAtOnce(t *testing.T) {
 	w := newWorld(t, unhurried, quiet)
 	w.config.Concurrency, w.config.SweepInterval = 20, time.Hour
 	must(t, schedule(t, w, purchase.Work{Purchases: w.due(t, n)}))
+	w.broker.onLookup(func(rw http.ResponseWriter, r *http.Request, sandbox http.Handler) {
+		<-time.After(30 * time.Millisecond) // or twenty would never be there at once
+		confirm(rw, r, sandbox)
+	})
 	workers, err := NewWorkers(w.config)
 	must(t, err)
 	began := time.Now()

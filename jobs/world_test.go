@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -31,38 +33,43 @@ const (
 
 // world is a database with one account, and a service between it and a broker.
 type world struct {
-	pool    *pgxpool.Pool
-	broker  *testBroker
-	service *purchase.Service
-	log     *logBuffer
-	config  Config
+	// pool is the test's own hand; service and config have one as the program makes it.
+	pool     *pgxpool.Pool
+	broker   *testBroker
+	switches *purchase.Switches
+	service  *purchase.Service
+	log      *logBuffer
+	config   Config
 }
 
 // rules are what a test may change before its service is made.
 type rules struct {
 	purchase.Policy
-	// timeout is the deadline of one broker call.
-	timeout time.Duration
-	level   slog.Level
+	// timeout is the deadline of one broker call, lock the longest wait for a lock: a
+	// request's, which is shorter than a worker's, where the test does not say.
+	timeout, lock time.Duration
+	level         slog.Level
 }
 
 func newWorld(t *testing.T, changes ...func(*rules)) *world {
 	t.Helper()
-	return newWorldOn(t, pgtest.New(t), changes...)
+	return newWorldAt(t, pgtest.NewURL(t), changes...)
 }
 
-func newWorldOn(t *testing.T, pool *pgxpool.Pool, changes ...func(*rules)) *world {
+func newWorldAt(t *testing.T, address string, changes ...func(*rules)) *world {
 	t.Helper()
 	r := testRules()
 	for _, change := range changes {
 		change(&r)
 	}
-	w := &world{pool: pool, broker: newTestBroker(t), log: &logBuffer{}}
+	w := &world{pool: pgtest.Pool(t, address), broker: newTestBroker(t), log: &logBuffer{}}
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: r.level}))
 	client, err := adapter(w.broker.url, r.timeout)
 	must(t, err)
 	t.Cleanup(client.Close)
-	w.service, err = newService(pool, client, r.Policy, log)
+	pool := productPool(t, address, r.lock)
+	w.switches = purchase.NewSwitches(pool, log)
+	w.service, err = newService(pool, client, r.Policy, w.switches, log)
 	must(t, err)
 	w.config = testConfig(pool, w.service, r.RescueAfter, log)
 	_, err = account.New(pool).Create(t.Context(), account.CreateParams{
@@ -72,14 +79,31 @@ func newWorldOn(t *testing.T, pool *pgxpool.Pool, changes ...func(*rules)) *worl
 	return w
 }
 
+// productPool has the session limits and the planning that the program sets: without them
+// a locked table is waited for otherwise, and a thousand purchases are found otherwise.
+func productPool(t *testing.T, address string, lock time.Duration) *pgxpool.Pool {
+	t.Helper()
+	u, err := url.Parse(address)
+	must(t, err)
+	query := u.Query()
+	for name, value := range map[string]string{
+		"statement_timeout": "60s", "lock_timeout": strconv.FormatInt(lock.Milliseconds(), 10), "idle_in_transaction_session_timeout": "30s",
+		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off",
+	} {
+		query.Set(name, value)
+	}
+	u.RawQuery = query.Encode()
+	return pgtest.Pool(t, u.String())
+}
+
 func testRules() rules {
 	return rules{
 		Policy: purchase.Policy{
 			RetryBase: 50 * time.Millisecond, RetryCap: 100 * time.Millisecond, Jitter: 0.2,
-			MaxAttempts: 1000, MaxAge: time.Hour, RetryAfterMax: time.Minute,
+			MaxAttempts: 1000, MaxAge: time.Hour, RetryAfterMax: time.Hour,
 			PendingGrace: 3 * time.Second, RescueAfter: 3 * time.Second,
 		},
-		timeout: 2 * time.Second, level: slog.LevelDebug,
+		timeout: 2 * time.Second, lock: 2 * time.Second, level: slog.LevelDebug,
 	}
 }
 
@@ -94,7 +118,9 @@ func testConfig(pool *pgxpool.Pool, service *purchase.Service, rescue time.Durat
 	}
 }
 
-func newService(pool *pgxpool.Pool, b broker.Broker, policy purchase.Policy, log *slog.Logger) (*purchase.Service, error) {
+func newService(
+	pool *pgxpool.Pool, b broker.Broker, policy purchase.Policy, switches *purchase.Switches, log *slog.Logger,
+) (*purchase.Service, error) {
 	scheduler, err := NewScheduler(pool)
 	if err != nil {
 		return nil, err
@@ -102,7 +128,7 @@ func newService(pool *pgxpool.Pool, b broker.Broker, policy purchase.Policy, log
 	return purchase.New(purchase.Params{
 		Pool: pool, Accounts: account.New(pool), Broker: b, Gate: broker.NewGate(broker.GateConfig{}),
 		Scheduler: scheduler, Committed: func() {}, Policy: policy,
-		Switches: purchase.NewSwitches(pool, log), Observer: metrics.New(metrics.Params{Pool: pool, Log: log}), Log: log,
+		Switches: switches, Observer: metrics.New(metrics.Params{Pool: pool, Log: log}), Log: log,
 	}), nil
 }
 
