@@ -42,8 +42,8 @@ func withAccounts(ctx context.Context, a *app, open opener, use func(ctx context
 }
 
 type accountCreateCommand struct {
-	ID        string `required:"" help:"The account's id."`
-	Currency  string `required:"" help:"ISO 4217, such as USD."`
+	ID        string `required:"" placeholder:"ID" help:"The account's id."`
+	Currency  string `required:"" placeholder:"CODE" help:"ISO 4217, such as USD."`
 	Available string `default:"0" placeholder:"AMOUNT" help:"Its opening balance."`
 	JSON      bool   `help:"Print JSON."`
 }
@@ -52,6 +52,13 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *app) error {
 	amount, err := parseAmount("--available", c.Available)
 	if err != nil {
 		return err
+	}
+	// Before the database is made: a slip makes none.
+	if !account.ValidID(c.ID) {
+		return &usageError{"--id: " + account.ErrID.Error()}
+	}
+	if _, known := exact.CurrencyDecimals(c.Currency); !known {
+		return &usageError{"--currency: " + account.ErrCurrency.Error()}
 	}
 	return withAccounts(ctx, a, makeDatabase, func(ctx context.Context, accounts *account.Store) error {
 		acc, err := accounts.Create(ctx, account.CreateParams{
@@ -110,9 +117,9 @@ func (c *accountShowCommand) Run(ctx context.Context, a *app) error {
 }
 
 type accountDepositCommand struct {
-	ID             string `required:"" help:"The account's id."`
-	Amount         string `required:"" help:"How much."`
-	Note           string `help:"Why."`
+	ID             string `required:"" placeholder:"ID" help:"The account's id."`
+	Amount         string `required:"" placeholder:"AMOUNT" help:"How much."`
+	Note           string `placeholder:"TEXT" help:"Why."`
 	IdempotencyKey string `placeholder:"KEY" help:"Repeating a deposit under the same key adds nothing; a new key by default."`
 	JSON           bool   `help:"Print JSON."`
 }

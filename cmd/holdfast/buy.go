@@ -14,11 +14,11 @@ import (
 
 type buyCommand struct {
 	Account        string        `required:"" placeholder:"ID" help:"Who buys."`
-	Symbol         string        `required:"" help:"What, such as AAPL."`
-	Quantity       string        `help:"How many, with --limit-price."`
+	Symbol         string        `required:"" placeholder:"SYMBOL" help:"What, such as AAPL."`
+	Quantity       string        `placeholder:"NUMBER" help:"How many, with --limit-price."`
 	LimitPrice     string        `placeholder:"PRICE" help:"The most to pay for each."`
 	Notional       string        `placeholder:"AMOUNT" help:"Or: buy for this much."`
-	Currency       string        `help:"The account's by default."`
+	Currency       string        `placeholder:"CODE" help:"The account's by default."`
 	Metadata       string        `placeholder:"JSON" help:"A JSON object to keep with the purchase."`
 	IdempotencyKey string        `placeholder:"KEY" help:"Repeating a purchase under the same key buys nothing more; a new key by default."`
 	Wait           time.Duration `placeholder:"DURATION" help:"Wait so long for the outcome where it is uncertain."`
@@ -31,6 +31,9 @@ func (*buyCommand) Help() string {
 }
 
 func (c *buyCommand) Run(ctx context.Context, a *app) error {
+	if c.Wait < 0 {
+		return &usageError{"--wait must not be negative"}
+	}
 	if c.Metadata != "" && !json.Valid([]byte(c.Metadata)) {
 		return &usageError{"--metadata is not JSON"}
 	}
@@ -50,7 +53,7 @@ func (c *buyCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return asked(err)
 	}
-	p, err := c.await(ctx, api, bought.Purchase)
+	p, err := c.await(ctx, a, api, bought.Purchase)
 	if err != nil {
 		return err
 	}
@@ -58,13 +61,14 @@ func (c *buyCommand) Run(ctx context.Context, a *app) error {
 }
 
 // await waits for the outcome as long as was asked for.
-func (c *buyCommand) await(ctx context.Context, api *client.Client, p client.Purchase) (client.Purchase, error) {
+func (c *buyCommand) await(ctx context.Context, a *app, api *client.Client, p client.Purchase) (client.Purchase, error) {
 	var err error
 	for deadline := time.Now().Add(c.Wait); !p.Final() && err == nil; {
 		left := time.Until(deadline)
 		if left < time.Second {
 			return p, nil
 		}
+		a.progress("%s is %s%s after %d passes; waiting for %s more", p.ID, p.Status, plain(because(p.Reason)), p.Attempts, left.Round(time.Second))
 		p, err = api.Wait(ctx, p.ID, left)
 	}
 	return p, err

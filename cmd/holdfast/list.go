@@ -12,9 +12,9 @@ const maxList = 500
 
 type listCommand struct {
 	Account string `placeholder:"ID" help:"Only this account's."`
-	Status  string `predictor:"status" help:"Only those in this status."`
+	Status  string `predictor:"status" placeholder:"STATUS" help:"Only those in this status: PENDING, COMPLETED, REJECTED, UNKNOWN or MANUAL_REVIEW."`
 	Limit   int    `default:"50" help:"At most so many, 1 to 500."`
-	Cursor  string `help:"Go on where a page ended."`
+	Cursor  string `placeholder:"CURSOR" help:"Go on where a page ended."`
 	connection
 }
 

@@ -31,6 +31,7 @@ func (m *migrateCommand) Run(ctx context.Context, a *app) error {
 	if pooled { // its lock would stay behind in a session of the pooler's
 		return &usageError{"a migration needs a direct connection: set HOLDFAST_LISTEN_DATABASE_URL"}
 	}
+	a.progress("bringing the database to this version; another that does so goes first")
 	if err := sql.Migrate(ctx, url); err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 type resolveCommand struct {
 	ID      string `arg:"" help:"The purchase's id."`
-	Outcome string `required:"" enum:"completed,rejected" help:"completed or rejected."`
-	Note    string `required:"" help:"Why you know; it is kept with the purchase."`
+	Outcome string `required:"" enum:"completed,rejected" placeholder:"completed|rejected" help:"What became of it."`
+	Note    string `required:"" placeholder:"TEXT" help:"Why you know; it is kept with the purchase."`
 	OrderID string `placeholder:"ID" help:"The broker's order."`
 	Cost    string `placeholder:"AMOUNT" help:"What a completed one cost; what is reserved by default."`
 	connection
@@ -34,10 +34,10 @@ func (c *resolveCommand) Run(ctx context.Context, a *app) error {
 
 type reconcileCommand struct {
 	ID        string        `arg:"" optional:"" help:"The purchase's id; without one, all that the flags choose."`
-	Status    string        `enum:",UNKNOWN,MANUAL_REVIEW" default:"" help:"UNKNOWN or MANUAL_REVIEW."`
+	Status    string        `enum:",UNKNOWN,MANUAL_REVIEW" default:"" placeholder:"UNKNOWN|MANUAL_REVIEW" help:"All in this status."`
 	Account   string        `placeholder:"ID" help:"Only this account's."`
-	Reason    string        `help:"Only those with this reason."`
-	OlderThan time.Duration `placeholder:"DURATION" help:"Only those older than this."`
+	Reason    string        `placeholder:"WORD" help:"Only those with this reason."`
+	OlderThan time.Duration `placeholder:"DURATION" help:"Only those whose last change is longer ago than this."`
 	DryRun    bool          `help:"Only count them."`
 	connection
 }
@@ -45,6 +45,12 @@ type reconcileCommand struct {
 func (c *reconcileCommand) Run(ctx context.Context, a *app) error {
 	if (c.ID == "") == (c.Status == "") {
 		return &usageError{"give a purchase's id, or --status for many"}
+	}
+	if c.ID != "" && (c.Account != "" || c.Reason != "" || c.OlderThan != 0 || c.DryRun) {
+		return &usageError{"--account, --reason, --older-than and --dry-run choose among many: they do not go with an id"}
+	}
+	if c.OlderThan < 0 {
+		return &usageError{"--older-than must not be negative"}
 	}
 	api, err := c.open(a)
 	if err != nil {
@@ -68,6 +74,7 @@ func (c *reconcileCommand) many(ctx context.Context, a *app, api *client.Client)
 	if c.OlderThan > 0 {
 		chosen.OlderThan = c.OlderThan.String()
 	}
+	a.progress("asking for all %s purchases that the flags choose; many take a while", c.Status)
 	count, err := api.ReconcileMany(ctx, chosen)
 	if err != nil {
 		return asked(err)
@@ -102,12 +109,12 @@ type switching struct {
 }
 
 type pauseCommand struct {
-	Note string `required:"" help:"Why; the next operator reads it."`
+	Note string `required:"" placeholder:"TEXT" help:"Why; the next operator reads it."`
 	switching
 }
 
 type resumeCommand struct {
-	Note string `help:"Why; the next operator reads it."`
+	Note string `placeholder:"TEXT" help:"Why; the next operator reads it."`
 	switching
 }
 

@@ -19,6 +19,13 @@ func printJSON(out io.Writer, value any) error {
 // say writes what nobody is left to be told about when it cannot be written.
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
+// progress tells a person who waits what goes on; a program that reads stderr is spared it.
+func (a *app) progress(format string, args ...any) {
+	if a.interactive {
+		say(a.errOut, format+"\n", args...)
+	}
+}
+
 // A table is for a person: aligned, a heading, one line a thing.
 type table struct{ w *tabwriter.Writer }
 
