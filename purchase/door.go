@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -167,9 +168,18 @@ func (s *Service) tell(moves []move, moved []row) {
 	for _, r := range moved {
 		m := from[r.ID]
 		s.observer.StatusChanged(m.to)
-		s.log.Info("status changed", "purchase_id", r.ID, "status_from", m.from, "status_to", m.to,
-			"reason", m.reason, "evidence", m.evidence, "actor", m.actor, "attempt", r.Attempts)
+		s.log.Info("status changed", slog.Any("purchase_id", r.ID), slog.Any("status_from", m.from), slog.Any("status_to", m.to),
+			worthTelling("reason", m.reason), worthTelling("evidence", string(m.evidence)),
+			slog.String("actor", m.actor), slog.Int("attempt", int(r.Attempts)))
 	}
+}
+
+// worthTelling leaves out of a log line what is empty.
+func worthTelling(key, value string) slog.Attr {
+	if value == "" {
+		return slog.Attr{} // a handler passes over it
+	}
+	return slog.String(key, value)
 }
 
 // orderIDTaken turns the database's refusal of a second owner of a broker order into

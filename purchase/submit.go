@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -312,8 +313,9 @@ func (s *Service) place(ctx context.Context, began time.Time, request broker.Req
 
 func (s *Service) observeCall(ctx context.Context, call, key string, answer broker.Answer) {
 	s.observer.BrokerCall(call, string(answer.Evidence), answer.Duration)
-	s.log.Info("broker call", "call", call, "broker_key", key, "result", answer.Evidence,
-		"reason", answer.Reason, "status_code", answer.StatusCode, "duration_ms", answer.Duration.Milliseconds())
+	s.log.Info("broker call", slog.String("call", call), slog.String("broker_key", key), slog.Any("result", answer.Evidence),
+		worthTelling("reason", string(answer.Reason)), slog.Int("status_code", answer.StatusCode),
+		slog.Int64("duration_ms", answer.Duration.Milliseconds()))
 	if answer.CredentialsRefused {
 		s.alarm(ctx, AlertCredentialsRefused, map[string]any{"call": call, "status_code": answer.StatusCode})
 	}
