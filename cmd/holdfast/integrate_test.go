@@ -113,11 +113,12 @@ func (r *integrator) setUp(steps []snippet) {
 // shell runs all pieces as one session: what one sets, the next one has.
 func (r *integrator) shell(pieces []snippet) {
 	r.t.Helper()
-	script := "set -euo pipefail\n"
+	var script strings.Builder
+	script.WriteString("set -euo pipefail\n")
 	for _, one := range pieces {
-		script += "echo '---8<---'\n" + one.text
+		script.WriteString("echo '---8<---'\n" + one.text)
 	}
-	parts := strings.Split(r.run("bash", "-c", script), "---8<---")[1:]
+	parts := strings.Split(r.run("bash", "-c", script.String()), "---8<---")[1:]
 	if len(parts) != len(pieces) {
 		r.t.Fatalf("%d pieces of %d ran", len(parts), len(pieces))
 	}
