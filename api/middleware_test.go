@@ -153,6 +153,23 @@ func TestPanicAfterTheCallLeavesThePurchaseToTheSweep(t *testing.T) {
 	w.buy(order(nil)).wantStatus(201) // neither the request's place nor the breaker's was lost
 }
 
+// A page may show itself, and nothing of anybody else's.
+func TestPagesForbidABrowserTheRest(t *testing.T) {
+	t.Parallel()
+	b := console(t)
+	for _, a := range []*answer{b.open("/console/"), b.open("/console/login"), b.open("/console/none"), b.open("/river/"), b.open("/docs")} {
+		a.wantHeader("X-Content-Type-Options", "nosniff").wantHeader("X-Frame-Options", "DENY").wantHeader("Referrer-Policy", "no-referrer")
+		policy := a.header.Get("Content-Security-Policy")
+		closed := strings.HasPrefix(policy, "default-src 'none'") || strings.HasPrefix(policy, "default-src 'self'") // River's page
+		if !closed || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("the policy is %q", policy)
+		}
+		if strings.Contains(policy, "*") || strings.Contains(policy, "http") {
+			t.Errorf("the policy lets others in: %q", policy)
+		}
+	}
+}
+
 func TestAnswersForbidABrowserEverything(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

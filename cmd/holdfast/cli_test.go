@@ -99,8 +99,16 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		names := strings.Fields(leaf.FullPath())[1:]
 		t.Run(strings.Join(names, "-"), func(t *testing.T) {
 			t.Parallel()
-			if r := command(t, nil, append(names, "--help")...); r.code != exitDone || !strings.Contains(r.out, "Usage: ") {
+			r := command(t, nil, append(names, "--help")...)
+			if r.code != exitDone || !strings.Contains(r.out, "Usage: holdfast "+strings.Join(names, " ")) || leaf.Help == "" {
 				t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
+			}
+			printsData := !slices.Contains([]string{"serve", "sandbox", "completion"}, names[0])
+			if printsData && !strings.Contains(r.out, "--json") {
+				t.Error("it prints data and has no --json")
+			}
+			if strings.Contains(r.out, "=STRING") {
+				t.Errorf("a flag does not say what it takes:\n%s", r.out)
 			}
 		})
 	}
