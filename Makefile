@@ -24,9 +24,10 @@ build: ## build bin/holdfast
 test: postgres ## run all tests with the race detector, against a real Postgres
 	$(GO) test -race -shuffle=on -timeout 10m ./...
 
-soak: postgres ## go through an outage with 2,000 purchases, and through everything with 50 subscribers and 500 purchases a second
+soak: postgres ## go through an outage, through everything that befalls streams, and through a queue in trouble, all large
 	HOLDFAST_TEST_PURCHASES=2000 $(GO) test -count=1 -timeout 30m -run TestOutage -v ./cmd/holdfast
 	HOLDFAST_TEST_EVENTS=30000 HOLDFAST_TEST_RATE=500 $(GO) test -count=1 -timeout 30m -run TestEventsThroughEverything -v ./cmd/holdfast
+	HOLDFAST_TEST_DUE=10000 HOLDFAST_TEST_TROUBLE=61 $(GO) test -count=1 -timeout 30m -run 'TestTenThousand|TestRiverTable' -v ./jobs
 
 lint: $(LINTER) ## check style, likely mistakes and who imports whom
 	$(LINTER) run ./...

@@ -69,6 +69,12 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
 	return Result{Purchase: fromRow(s.settleReply(ctx, recorded, answer))}, nil
 }
 
+// whyClosed says to clients why the gate is closed.
+var whyClosed = map[broker.ClosedReason]string{
+	broker.ReasonBreaker:  "the broker does not answer at the moment; nothing was recorded",
+	broker.ReasonOverload: "too many calls to the broker are under way; nothing was recorded",
+}
+
 // admit asks the operators' switch and the gate for one purchase's permission.
 func (s *Service) admit() (*broker.Call, error) {
 	if s.switches.IntakePaused() {
@@ -77,7 +83,7 @@ func (s *Service) admit() (*broker.Call, error) {
 	call, err := s.gate.Enter()
 	var closed *broker.ClosedError
 	if errors.As(err, &closed) {
-		return nil, &UnavailableError{Detail: closed.Error(), RetryAfter: closed.RetryAfter}
+		return nil, &UnavailableError{Detail: whyClosed[closed.Reason], RetryAfter: closed.RetryAfter}
 	}
 	return call, err
 }
