@@ -131,6 +131,11 @@ func TestConsoleLogin(t *testing.T) {
 		}
 		b.form("/river/api/jobs/cancel", nil, "Origin", b.server.URL).wantStatus(200)
 	})
+	t.Run("RiverIsAskedForTextOnly", func(t *testing.T) {
+		b.open("/river/api/queues/%00").wantStatus(404)
+		b.open("/river/%ff").wantStatus(404)
+		b.open("/river/api/queues/%C3%A9").wantStatus(200)
+	})
 	t.Run("RiverIsThereUnstripped", func(t *testing.T) {
 		b.open("/river/").wantStatus(200).wantOnPage("river /river/")
 		b.open("/river/api/jobs").wantStatus(200).wantOnPage("river /river/api/jobs")

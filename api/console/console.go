@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -81,7 +83,8 @@ func (c *console) sameOrigin(next http.Handler) http.Handler {
 const riverPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
 
 func (c *console) river(w http.ResponseWriter, r *http.Request) {
-	if c.River == nil {
+	// What is no text is no name of River's: it would ask its database all the same.
+	if c.River == nil || !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0) {
 		page(c.nothing)(w, r)
 		return
 	}
