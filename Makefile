@@ -10,7 +10,7 @@ SQLC := bin/sqlc
 CODEGEN := bin/oapi-codegen
 TOOLS := tools/go.mod tools/go.sum
 
-.PHONY: help run build test soak lint client fmt generate verify bench postgres browser peers clean
+.PHONY: help run build test soak fuzz lint client fmt generate verify bench postgres browser peers clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ soak: postgres ## go through an outage, through everything that befalls streams,
 	HOLDFAST_TEST_PURCHASES=2000 $(GO) test -count=1 -timeout 30m -run TestOutage -v ./cmd/holdfast
 	HOLDFAST_TEST_EVENTS=30000 HOLDFAST_TEST_RATE=500 $(GO) test -count=1 -timeout 30m -run TestEventsThroughEverything -v ./cmd/holdfast
 	HOLDFAST_TEST_DUE=10000 HOLDFAST_TEST_TROUBLE=61 $(GO) test -count=1 -timeout 30m -run 'TestTenThousand|TestRiverTable' -v ./jobs
+
+fuzz: postgres ## ask the program for all that it describes, rightly and wrongly, for five minutes
+	HOLDFAST_TEST_FUZZ=5m $(GO) test -count=1 -timeout 30m -run TestGeneratedRequests -v ./cmd/holdfast
 
 lint: $(LINTER) ## check style, likely mistakes and who imports whom
 	$(LINTER) run ./...
