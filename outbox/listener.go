@@ -32,6 +32,9 @@ const (
 	connectTimeout = 3 * time.Second
 	// reconnectDelay stands in for pgxlisten's minute.
 	reconnectDelay = time.Second
+	// openMax is how long a session may take until it listens: a few silent hosts, each
+	// for connectTimeout, are passed over before the one that answers.
+	openMax = 15 * time.Second
 	// deafMax sessions in a row that heard nothing mean that LISTEN does not work here;
 	// then one is tried every deafRetry.
 	deafMax   = 3
@@ -62,6 +65,8 @@ type Listener struct {
 	log     *slog.Logger
 	trouble trouble
 	heard   atomic.Int64
+	// open: the present connection listens.
+	open atomic.Bool
 }
 
 // NewListener returns a listener that [Listener.Run] sets to work.
@@ -78,11 +83,14 @@ func NewListener(c ListenerConfig) *Listener {
 func (l *Listener) Run(ctx context.Context) error {
 	deaf, said := 0, false
 	for ctx.Err() == nil {
-		if l.session(ctx) {
+		heard, opened := l.session(ctx)
+		if heard {
 			deaf, said = 0, false
 			continue
 		}
-		deaf++
+		if opened {
+			deaf++
+		}
 		if deaf < deafMax {
 			continue
 		}
@@ -97,8 +105,8 @@ func (l *Listener) Run(ctx context.Context) error {
 }
 
 // session listens until the watchdog finds it deaf, or ctx ends. It tells whether it had
-// heard anything before.
-func (l *Listener) session(ctx context.Context) bool {
+// heard anything before, and whether it listened at all.
+func (l *Listener) session(ctx context.Context) (heard, opened bool) {
 	before := l.heard.Load()
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -107,9 +115,10 @@ func (l *Listener) session(ctx context.Context) bool {
 		l.listen(ctx)
 	}()
 	l.watch(ctx)
+	opened = l.open.Load()
 	cancel()
 	<-done
-	return l.heard.Load() != before
+	return l.heard.Load() != before, opened
 }
 
 // listen returns when ctx ends; pgxlisten reconnects by itself till then.
@@ -125,6 +134,7 @@ func (l *Listener) listen(ctx context.Context) {
 }
 
 func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	l.open.Store(false)
 	config, err := pgx.ParseConfig(l.url)
 	if err != nil {
 		return nil, fmt.Errorf("parse listen url: %w", err)
@@ -138,10 +148,19 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // watch sends a heartbeat whenever it has been quiet, and returns when several in a row
-// were sent and none was heard. Those that could not be sent prove nothing.
+// were sent and none was heard. Those that could not be sent, or that were sent before the
+// connection listened, prove nothing.
 func (l *Listener) watch(ctx context.Context) {
-	heard, missed := l.heard.Load(), 0
+	l.open.Store(false)
+	listened, heard, missed := time.Now(), l.heard.Load(), 0
 	for sleep(ctx, l.beat) {
+		switch {
+		case l.open.Load():
+			listened = time.Now()
+		case time.Since(listened) < openMax:
+			missed = 0
+			continue
+		}
 		if now := l.heard.Load(); now != heard {
 			heard, missed = now, 0
 			continue
@@ -176,6 +195,7 @@ func (h handler) HandleNotification(ctx context.Context, n *pgconn.Notification,
 
 // HandleBacklog is called when listening begins: what was told before went unheard.
 func (h handler) HandleBacklog(context.Context, string, *pgx.Conn) error {
+	h.open.Store(true)
 	h.wake(0)
 	return nil
 }

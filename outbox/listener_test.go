@@ -181,6 +181,22 @@ func TestListenerLeavesABlackHole(t *testing.T) {
 	}
 }
 
+// The first host of the address is silent: getting past it takes longer than the watchdog
+// has patience with a connection that listens.
+func TestListenerPassesASilentHost(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	silent, p := startProxy(t, dialer(pool)), startProxy(t, dialer(pool))
+	silent.swallows.Store(true)
+	url := strings.Replace(through(t, pool, p), p.listener.Addr().String(),
+		silent.listener.Addr().String()+","+p.listener.Addr().String(), 1)
+	l := listen(t, url, pool)
+	l.hears(t, pool)
+	if n := l.said("replacing a listener"); n > 0 {
+		t.Errorf("replaced %d times on the way", n)
+	}
+}
+
 // Nothing is heard in another database: it stands for a pooler that swallows LISTEN.
 func TestListenerSaysOnceThatItIsDeaf(t *testing.T) {
 	t.Parallel()
