@@ -15,6 +15,7 @@ import (
 
 // world is a database, a broker outside of every process, and an account with its keys.
 type world struct {
+	database         string
 	settings         []string
 	broker           *sandbox.Sandbox
 	client, operator string
@@ -41,7 +42,7 @@ func setupOn(t *testing.T, database string, more ...string) *world {
 	}
 	server := httptest.NewServer(broker.Handler())
 	t.Cleanup(func() { _ = broker.Close(); server.CloseClientConnections(); server.Close() })
-	w := &world{broker: broker, settings: append(append([]string{
+	w := &world{database: database, broker: broker, settings: append(append([]string{
 		"HOLDFAST_DATABASE_URL=" + database, "HOLDFAST_BROKER=http", "HOLDFAST_BROKER_URL=" + server.URL,
 	}, quick...), more...)}
 	must(t, w.settings, "account", "create", "--id", "acct-1", "--currency", "USD", "--available", "10000.00")
@@ -53,7 +54,11 @@ func setupOn(t *testing.T, database string, more ...string) *world {
 // Each outcome is seen by GET and on the stream; the money is exact, and the audit holds.
 func TestEveryOutcome(t *testing.T) {
 	t.Parallel()
-	w := setup(t)
+	everyOutcome(t, setup(t))
+}
+
+func everyOutcome(t *testing.T, w *world) {
+	t.Helper()
 	s := launch(t, w.settings)
 	seen := s.follow(w.client)
 	for _, test := range []struct {

@@ -31,8 +31,6 @@ const (
 // ones that take no writes, as a primary does that is one no more.
 func watchLinks(config *pgxpool.Config, p poolParams) {
 	config.PingTimeout = pongWait
-	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return takesWrites(conn), nil }
-	config.AfterRelease = takesWrites
 	if config.ConnConfig.ValidateConnect == nil {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -45,6 +43,9 @@ func watchLinks(config *pgxpool.Config, p poolParams) {
 		config.ConnConfig.Tracer = bound{p.Limits.statement}
 		return
 	}
+	// A pooler repeats what its first server said of itself.
+	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return takesWrites(conn), nil }
+	config.AfterRelease = takesWrites
 	config.ConnConfig.Tracer = bound{p.Limits.statement + statementSlack}
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
 		l := &link{}

@@ -101,7 +101,7 @@ func TestEveryStatementHasAnEnd(t *testing.T) {
 	t.Parallel()
 	way := networkTo(t, pgtest.Own(t))
 	pool, err := openPool(t.Context(), way.url(), poolParams{
-		Name: "test", Size: 1, Serving: true, Limits: limits{statement: time.Second},
+		Name: "test", Size: 1, Serving: true, Limits: limits{statement: 200 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

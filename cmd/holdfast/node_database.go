@@ -44,8 +44,7 @@ func (n *node) reachDatabase(ctx context.Context) error {
 	pooled, err := behindPooler(ctx, n.url)
 	if pooled {
 		n.pooled = true
-		n.log.Warn("the database is behind a pooler that keeps no sessions: without statement timeouts, and events are found by polling",
-			"try", "HOLDFAST_LISTEN_DATABASE_URL")
+		n.log.Warn("the database is behind a pooler that keeps no sessions", "try", "HOLDFAST_LISTEN_DATABASE_URL")
 	}
 	return err
 }

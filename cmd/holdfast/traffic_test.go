@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ type traffic struct {
 	answered []promise
 	refused  int
 	events   []client.Event
+	lags     []time.Duration
 
 	stopBuying, stopReading context.CancelFunc
 	buying, reading         sync.WaitGroup
@@ -39,11 +41,12 @@ type promise struct {
 // symbols are what the customers buy in turn.
 var symbols = []string{"AAPL", "ERR500-BOOKED", "AAPL", "REJECT", "AAPL", "DROP-LOST"}
 
-// startTraffic begins with api, the process that everyone speaks to.
-func startTraffic(t *testing.T, w *world, api *serving) *traffic {
+// startTraffic begins with the processes to buy at: customers of the first one, to which
+// the subscriber listens as well, and one of the second, where there is one.
+func startTraffic(t *testing.T, w *world, apis ...*serving) *traffic {
 	t.Helper()
 	must(t, w.settings, "account", "deposit", "--id", "acct-1", "--amount", "10000000.00")
-	f := &traffic{outage: &outage{t: t, world: w, nodes: []*serving{api}}}
+	f := &traffic{outage: &outage{t: t, world: w, nodes: apis}}
 	buying, stopBuying := context.WithCancel(context.Background())
 	reading, stopReading := context.WithCancel(context.Background())
 	f.stopBuying, f.stopReading = stopBuying, stopReading
@@ -57,7 +60,7 @@ func startTraffic(t *testing.T, w *world, api *serving) *traffic {
 	for c := range 3 {
 		f.buying.Go(func() {
 			for i := 0; buying.Err() == nil; i++ {
-				f.buy(fmt.Sprintf("customer-%d-%d", c, i), symbols[(c+i)%len(symbols)])
+				f.buy(c/2, fmt.Sprintf("customer-%d-%d", c, i), symbols[(c+i)%len(symbols)])
 			}
 		})
 	}
@@ -65,12 +68,13 @@ func startTraffic(t *testing.T, w *world, api *serving) *traffic {
 }
 
 // buy repeats until the purchase is answered.
-func (f *traffic) buy(key, symbol string) {
+func (f *traffic) buy(where int, key, symbol string) {
 	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); {
-		a, err := f.nodes[0].call(http.MethodPost, "/v1/purchases", f.client, order("acct-1", symbol), "Idempotency-Key", key)
+		a, err := f.nodes[min(where, len(f.nodes)-1)].call(http.MethodPost, "/v1/purchases", f.client, order("acct-1", symbol), "Idempotency-Key", key)
 		switch {
-		case err != nil:
-			f.t.Errorf("%s: no answer: %v", key, err)
+		case err != nil: // the process is away
+			<-time.After(50 * time.Millisecond)
+			continue
 		case a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "unavailable") && a.header.Get("Retry-After") != "":
 			f.mu.Lock()
 			f.refused++
@@ -83,7 +87,7 @@ func (f *traffic) buy(key, symbol string) {
 		f.mu.Lock()
 		f.answered = append(f.answered, promise{field(a.body, "id"), a.status})
 		f.mu.Unlock()
-		<-time.After(5 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		return
 	}
 	f.t.Errorf("%s: never answered", key)
@@ -103,7 +107,22 @@ func (f *traffic) read(ctx context.Context) {
 		}
 		f.mu.Lock()
 		f.events = append(f.events, e)
+		f.lags = append(f.lags, time.Since(e.OccurredAt))
 		f.mu.Unlock()
+	}
+}
+
+// prompt fails where events are not there within about a second of their change. The
+// middle one counts: a busy machine delays some.
+func (f *traffic) prompt() {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lags := slices.Sorted(slices.Values(f.lags))
+	middle := lags[len(lags)/2]
+	f.t.Logf("events come after %s, at most %s", middle.Round(time.Millisecond), lags[len(lags)-1].Round(time.Millisecond))
+	if middle > time.Second {
+		f.t.Error("events are late")
 	}
 }
 

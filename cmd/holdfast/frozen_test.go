@@ -1,0 +1,34 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process freezes again and again in the midst of its work, as one does whose machine is
+// paused. What it holds at that moment holds up nobody for long, its own customers get
+// their answers when it goes on, and no number is used twice.
+func TestFrozenProcess(t *testing.T) {
+	t.Parallel()
+	w := setup(t, append([]string{"HOLDFAST_PENDING_GRACE=20s"}, patient...)...)
+	f := startTraffic(t, w, launch(t, w.settings), launch(t, w.settings))
+	for range 3 {
+		f.flows(15)
+		send(t, f.nodes[1], syscall.SIGSTOP)
+		took := f.flows(15)
+		send(t, f.nodes[1], syscall.SIGCONT)
+		t.Logf("beside a frozen process it takes %s", took.Round(time.Millisecond))
+		if took > 20*time.Second {
+			t.Error("that is too long")
+		}
+	}
+	f.end(w.settings, w.database)
+}
+
+func send(t *testing.T, s *serving, what syscall.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(what); err != nil {
+		t.Fatal(err)
+	}
+}
