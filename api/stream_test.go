@@ -137,6 +137,27 @@ func TestResyncWhereRetentionHasTaken(t *testing.T) {
 	})
 }
 
+// There is nothing but streams to be had here, whatever a client says that it accepts.
+func TestStreamWhateverIsAccepted(t *testing.T) {
+	t.Parallel()
+	s := newStreaming(t, 0).startHTTP()
+	for _, accept := range []string{"", "*/*", "text/event-stream", "application/json", "text/event-stream;q=0", "nonsense"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + s.client}, "Accept": {accept}, "Accept-Encoding": {"gzip, br, zstd"}}
+		response, err := s.server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("Content-Encoding") != "" {
+			t.Errorf("Accept %q: %s %v", accept, response.Status, response.Header)
+		}
+	}
+}
+
 // A filter that cannot be read must not become none, and one of two must not win in silence.
 func TestStreamOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()

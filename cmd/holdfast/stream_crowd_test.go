@@ -26,6 +26,10 @@ type received struct {
 	status   string
 }
 
+func (e received) String() string {
+	return fmt.Sprintf("%s (%s, version %d of %s of %s)", e.id, e.status, e.version, e.purchase, e.account)
+}
+
 // crowd are fifty subscribers, each with its own filter.
 type crowd struct {
 	t   *testing.T
@@ -160,10 +164,10 @@ func (s *subscriber) matches(log []received) error {
 			continue
 		}
 		if i >= len(seen) {
-			return fmt.Errorf("%d events, and not %+v", i, e)
+			return fmt.Errorf("%d events, and not %s", i, e)
 		}
 		if seen[i] != e {
-			return fmt.Errorf("event %d is %+v, want %+v", i, seen[i], e)
+			return fmt.Errorf("event %d is %s, want %s", i, seen[i], e)
 		}
 		i++
 	}
@@ -171,7 +175,7 @@ func (s *subscriber) matches(log []received) error {
 		return errors.New("no events: the test shows nothing")
 	}
 	if i < len(seen) {
-		return fmt.Errorf("more than the log has: %+v", seen[i])
+		return fmt.Errorf("more than the log has: %s", seen[i])
 	}
 	return nil
 }
