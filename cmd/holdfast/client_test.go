@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -89,6 +90,51 @@ func TestSwitchPausesIntake(t *testing.T) {
 		t.Errorf("after resuming: %d, %+v", a.status, p)
 	}
 	auditHolds(t, w.settings)
+}
+
+// A person who waits is told for what; a program that reads stderr is not.
+func TestWaitingTellsAPerson(t *testing.T) {
+	t.Parallel()
+	w := setup(t, "HOLDFAST_RETRY_MAX_ATTEMPTS=1000")
+	s := launch(t, w.settings)
+	for interactive, want := range map[bool]string{true: "is UNKNOWN (broker_5xx) after", false: ""} {
+		var out, errOut output
+		a := app{find: env(s.talk(w.client)...), out: &out, errOut: &errOut, interactive: interactive}
+		args := []string{"buy", "--account", "acct-1", "--symbol", "ERR500-FOREVER", "--notional", "1.00", "--wait", "1200ms"}
+		if code := run(t.Context(), a, args); code != exitDone {
+			t.Errorf("exit %d: %s", code, errOut.String())
+		}
+		told := errOut.String()
+		if !strings.Contains(told, want) || (want == "") != (told == "") || !strings.Contains(out.String(), "pending_reconciliation") {
+			t.Errorf("interactive %t: told %q, printed %s", interactive, told, out.String())
+		}
+	}
+}
+
+// More than the rate limit allows is refused before anything is read, and says when.
+func TestRateLimitOfAKey(t *testing.T) {
+	t.Parallel()
+	w := setup(t, "HOLDFAST_RATE_LIMIT=0.02")
+	s := launch(t, w.settings)
+	if a, _ := s.buy(w.client, "acct-1", "AAPL", "k"); a.status != http.StatusCreated {
+		t.Fatalf("the first: %d %s", a.status, a.body)
+	}
+	for _, body := range []string{order("acct-1", "AAPL"), "no JSON"} {
+		a, err := s.call(http.MethodPost, "/v1/purchases", w.client, body, "Idempotency-Key", "k")
+		if err != nil || a.status != http.StatusTooManyRequests || a.header.Get("Content-Type") != "application/problem+json" ||
+			!strings.Contains(a.body, "/rate-limited") {
+			t.Errorf("%d, %v: %s", a.status, err, a.body)
+		}
+		if wait, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || wait < 1 || wait > 50 {
+			t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
+		}
+	}
+	if a, err := s.call(http.MethodGet, "/v1/summary", w.operator, ""); err != nil || a.status != http.StatusOK {
+		t.Errorf("another key: %d, %v", a.status, err)
+	}
+	if places := w.broker.Ledger("").Places; places != 1 {
+		t.Errorf("the broker was called %d times", places)
+	}
 }
 
 // An unreachable server says nothing about the purchase, and the command says so, with
