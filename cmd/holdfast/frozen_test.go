@@ -19,7 +19,9 @@ func TestFrozenProcess(t *testing.T) {
 		took := f.flows(15)
 		send(t, f.nodes[1], syscall.SIGCONT)
 		t.Logf("beside a frozen process it takes %s", took.Round(time.Millisecond))
-		if took > 20*time.Second {
+		// A frozen transaction keeps its account's lock for 5 s, and so may one that waited
+		// behind it.
+		if took > 30*time.Second {
 			t.Error("that is too long")
 		}
 	}

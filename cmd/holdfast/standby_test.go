@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -91,9 +92,37 @@ func TestFailoverFromALivingPrimary(t *testing.T) {
 	api := launch(t, w.settings)
 	f := startTraffic(t, w, api)
 	f.flows(20)
-	p.primary.Exec(t, "ALTER SYSTEM SET default_transaction_read_only = on")
-	p.primary.Exec(t, "SELECT pg_reload_conf()")
+	setReadOnly(t, p.primary, "on")
 	p.standby.Promote(t)
 	t.Logf("purchases and events flow again after %s", f.flows(20).Round(time.Millisecond))
 	f.end(w.settings, p.standby.URL())
+}
+
+// The only server takes no writes for a while, as one does that is being promoted: it is
+// as good as away, and nothing else is ever said of it.
+func TestServerThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Own(t)
+	w := setupOn(t, cluster.URL(), patient...)
+	s := launch(t, w.settings)
+	f := startTraffic(t, w, s)
+	f.flows(10)
+	setReadOnly(t, cluster, "on")
+	_, before, _ := f.counts()
+	eventually(t, "purchases are refused, and it is not ready", func() error {
+		a, err := s.call(http.MethodGet, "/readyz", "", "")
+		if _, refused, _ := f.counts(); err != nil || refused < before+10 || a.status != http.StatusServiceUnavailable {
+			return fmt.Errorf("%d refusals, ready: %d, %w", refused-before, a.status, err)
+		}
+		return nil
+	})
+	setReadOnly(t, cluster, "off")
+	f.flows(10)
+	f.end(w.settings, cluster.URL())
+}
+
+func setReadOnly(t *testing.T, cluster *pgtest.Cluster, to string) {
+	t.Helper()
+	cluster.Exec(t, "ALTER SYSTEM SET default_transaction_read_only = "+to)
+	cluster.Exec(t, "SELECT pg_reload_conf()")
 }
