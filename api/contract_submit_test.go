@@ -175,7 +175,7 @@ func TestSubmitRepeat(t *testing.T) {
 		w.buyAs(key, order(nil)).wantStatus(201)
 		for _, change := range []fields{
 			{"symbol": "MSFT"}, {"quantity": "11"}, {"limit_price": "25.01"}, {"metadata": fields{"a": 1}},
-			{"notional": "250.00", "quantity": nil, "limit_price": nil},
+			{"notional": "250.00", "quantity": nil, "limit_price": nil}, {"currency": "EUR"},
 		} {
 			w.buyAs(key, order(change)).wantProblem(422, "idempotency-key-reused")
 		}

@@ -100,7 +100,7 @@ func (s *Service) draft(ctx context.Context, sub Submission) (draft, error) {
 		return draft{}, unavailable(err)
 	}
 	if sub.Currency != "" && sub.Currency != currency {
-		return draft{}, ErrCurrency
+		return draft{}, s.otherCurrency(ctx, sub)
 	}
 	order := broker.Order{
 		Account: sub.AccountID, Symbol: sub.Symbol, Currency: currency,
@@ -111,6 +111,14 @@ func (s *Service) draft(ctx context.Context, sub Submission) (draft, error) {
 		return draft{}, err
 	}
 	return s.sealed(sub, order, hold)
+}
+
+// otherCurrency refuses a currency that is not the account's; under a key that was used
+// before it is another meaning.
+func (s *Service) otherCurrency(ctx context.Context, sub Submission) error {
+	meansNothing := draft{submission: sub, order: broker.Order{Account: sub.AccountID}}
+	_, err := s.repeatOr(ctx, meansNothing, ErrCurrency)
+	return err
 }
 
 // sealed gives the draft its id, and what follows from it for ever: the broker key and
