@@ -67,6 +67,7 @@ func TestPageOfTheDocumentation(t *testing.T) {
 	var want []string
 	for i, symbol := range []string{"AAPL", "REJECT", "AAPL", "AAPL"} {
 		if i == 2 {
+			soon(t, "the page has a place to go on from", func() bool { return len(b.shown(t)) == i })
 			site.CloseClientConnections()
 			soon(t, "the page is cut off", func() bool { return streams.Open() == 0 })
 		}
