@@ -45,36 +45,49 @@ func TestStreamThatCatchesUpCounts(t *testing.T) {
 // A reader that rests for some seconds in the middle loses nothing, and is not closed.
 func TestReaderThatRests(t *testing.T) {
 	t.Parallel()
-	onEach(t, 0, func(t *testing.T, s *streaming) {
+	all := onAll(t)
+	resting := map[string]*http.Response{}
+	for name, s := range all {
 		s.happen(t, "acct", stallEvents)
 		s.until(t, stallEvents)
-		response := s.stall(t)
-		<-time.After(4 * time.Second) // the rest itself, not a wait
+		resting[name] = s.stall(t)
+	}
+	<-time.After(4 * time.Second) // the rest itself, not a wait
+	for name, s := range all {
 		if s.box.Subscribers() != 0 {
-			t.Fatal("all is written: the reader has not held anything up")
+			t.Fatalf("%s: all is written: the reader has not held anything up", name)
 		}
-		stream := readFrames(t, response)
+		stream := readFrames(t, resting[name])
 		for id := range stallEvents {
 			stream.wants(strconv.Itoa(id + 1))
 		}
 		s.happen(t, "acct", 1)
 		stream.wants(strconv.Itoa(stallEvents + 1))
-	})
+	}
 }
 
 // A reader that takes no byte is closed after ten seconds, wherever its stream stands.
 func TestReaderThatTakesNothing(t *testing.T) {
 	t.Parallel()
-	onEach(t, 0, func(t *testing.T, s *streaming) {
+	all, stalled := onAll(t), map[string]time.Time{}
+	for name, s := range all {
 		s.happen(t, "acct", stallEvents)
 		s.until(t, stallEvents)
-		begun := time.Now()
+		stalled[name] = time.Now()
 		s.stall(t)
-		soon(t, "closed", func() bool { return s.streams.Open() == 0 })
-		if took := time.Since(begun); took < 8*time.Second || took > 15*time.Second {
-			t.Errorf("closed after %v, want about ten seconds", took)
+	}
+	for len(stalled) > 0 {
+		for name, begun := range stalled {
+			took := time.Since(begun)
+			if all[name].streams.Open() == 0 {
+				delete(stalled, name)
+			}
+			if closed := stalled[name].IsZero(); (closed && took < 8*time.Second) || took > 15*time.Second {
+				t.Fatalf("%s: closed %v after %v, want about ten seconds", name, closed, took)
+			}
 		}
-	})
+		<-time.After(20 * time.Millisecond)
+	}
 }
 
 // Readers that take nothing hold up no shutdown.
@@ -99,19 +112,24 @@ func TestCloseEndsStalledStreams(t *testing.T) {
 // Whoever waits for a turn to read the log hears something meanwhile.
 func TestStreamThatWaitsForItsTurnGetsComments(t *testing.T) {
 	t.Parallel()
-	onEach(t, 0, func(t *testing.T, s *streaming) {
+	all, waiting, release := onAll(t), map[string]*frames{}, map[string]func(){}
+	begun := time.Now()
+	for name, s := range all {
 		s.happen(t, "acct", 2000)
 		s.until(t, 2000)
-		release := api.HoldTurns(s.streams)
-		stream, begun := s.open(t, s.operator, "", "0"), time.Now()
-		stream.take()
+		release[name] = api.HoldTurns(s.streams)
+		begun = time.Now()
+		waiting[name] = s.open(t, s.operator, "", "0")
+		waiting[name].take()
+	}
+	for name, stream := range waiting {
 		block, ok := stream.take()
 		if took := time.Since(begun); !ok || block.comment == "" || block.event != "" || took > 15*time.Second {
-			t.Errorf("got %+v after %v, want a comment", block, took)
+			t.Errorf("%s: got %+v after %v, want a comment", name, block, took)
 		}
-		release()
+		release[name]()
 		for id := range 2000 {
 			stream.wants(strconv.Itoa(id + 1))
 		}
-	})
+	}
 }

@@ -268,39 +268,44 @@ func TestStreamsBehindNginx(t *testing.T) {
 	w := setup(t)
 	s := launch(t, w.settings)
 	n := startNginx(t, s.addr)
-	for name, way := range n.ways() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			events, _, leave := way.stream(t, w.client, "0")
-			quickest := patience
-			for i := range 5 {
-				_, p := s.buy(w.client, "acct-1", "AAPL", fmt.Sprintf("%s-%d", name, i))
-				quickest = min(quickest, awaitEvent(t, events, p.ID, busy))
-			}
-			if quickest > time.Second {
-				t.Errorf("the quickest of five events takes %v", quickest)
-			}
-			leave()
-			_, missed := s.buy(w.client, "acct-1", "REJECT", name+"-missed")
-			events, comments, _ := way.stream(t, w.client, "1")
-			awaitEvent(t, events, missed.ID, patience)
-			select {
-			case <-comments:
-			case <-time.After(15 * time.Second):
-				t.Error("no comment in fifteen seconds")
-			}
-		})
-	}
 	t.Cleanup(func() {
-		eventually(t, "streams are closed behind nginx, too", func() error {
-			if n := s.streams(); n != 0 {
-				return fmt.Errorf("%d streams", n)
-			}
-			return nil
-		})
 		if t.Failed() {
 			t.Log(n.log())
 		}
+	})
+	quiet, leaves := map[string]<-chan struct{}{}, []func(){}
+	for name, way := range n.ways() {
+		events, _, leave := way.stream(t, w.client, "0")
+		quickest := patience
+		for i := range 5 {
+			_, p := s.buy(w.client, "acct-1", "AAPL", fmt.Sprintf("%s-%d", name, i))
+			quickest = min(quickest, awaitEvent(t, events, p.ID, busy))
+		}
+		if quickest > time.Second {
+			t.Errorf("%s: the quickest of five events takes %v", name, quickest)
+		}
+		leave()
+		_, missed := s.buy(w.client, "acct-1", "REJECT", name+"-missed")
+		events, quiet[name], leave = way.stream(t, w.client, "1")
+		leaves = append(leaves, leave)
+		awaitEvent(t, events, missed.ID, patience)
+	}
+	late := time.After(15 * time.Second)
+	for name, comments := range quiet {
+		select {
+		case <-comments:
+		case <-late:
+			t.Fatalf("%s: no comment in fifteen seconds", name)
+		}
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	eventually(t, "streams are closed behind nginx, too", func() error {
+		if n := s.streams(); n != 0 {
+			return fmt.Errorf("%d streams", n)
+		}
+		return nil
 	})
 }
 
