@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/shopspring/decimal"
@@ -20,8 +21,12 @@ import (
 )
 
 const (
-	// recordTimeout bounds all that comes before the broker's call.
-	recordTimeout = 5 * time.Second
+	// recordTimeout bounds a record, and recoverTimeout finding out what became of one
+	// whose answer was lost: a database that crashed is back in that time. Both come before
+	// the broker's call.
+	recordTimeout  = 5 * time.Second
+	recoverTimeout = 5 * time.Second
+	recoverPause   = 100 * time.Millisecond
 	// settleTimeout bounds one try to store an outcome, settleTries how often it is
 	// tried before the sweep has to find it out.
 	settleTimeout = 5 * time.Second
@@ -183,13 +188,19 @@ type recording struct {
 // shares with others. What the company may be to blame for is tried again alone.
 func (s *Service) record(ctx context.Context, d draft) (row, error) {
 	done := s.records.do(d)
-	if done.err != nil {
-		if found, ok := s.recovered(ctx, d); ok {
-			return found, nil
-		}
-	}
 	if done.shared && !done.ok && answered(done.err) {
 		return s.recordAlone(ctx, d)
+	}
+	return s.recorded(ctx, d, done)
+}
+
+// recorded returns what was recorded, though the answer that says so may be lost: what is
+// recorded must be called, and a client who is told that nothing was must be right.
+func (s *Service) recorded(ctx context.Context, d draft, done recording) (row, error) {
+	if !answered(done.err) && !neverSent(done.err) {
+		if found, ok := s.recoverRecord(ctx, d); ok {
+			return found, nil
+		}
 	}
 	return done.result()
 }
@@ -197,8 +208,6 @@ func (s *Service) record(ctx context.Context, d draft) (row, error) {
 // recordAlone records a draft in a statement of its own, unless it repeats a purchase:
 // that is what most that fail in company do.
 func (s *Service) recordAlone(ctx context.Context, d draft) (row, error) {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
 	_, err := s.repeatOr(ctx, d, errNewKey)
 	if err == nil || errors.Is(err, ErrKeyReused) {
 		return row{}, errRepeated
@@ -206,7 +215,9 @@ func (s *Service) recordAlone(ctx context.Context, d draft) (row, error) {
 	if !errors.Is(err, errNewKey) {
 		return row{}, err
 	}
-	return s.recordAll(ctx, []draft{d})[0].result()
+	recording, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	return s.recorded(ctx, d, s.recordAll(recording, []draft{d})[0])
 }
 
 // Whether there is a purchase under a draft's key.
@@ -227,10 +238,19 @@ func (r recording) result() (row, error) {
 }
 
 // answered tells whether the database itself said what went wrong, if anything did: then
-// nothing was recorded, and its condition is not to blame.
+// nothing was recorded. A server that goes down says so to a commit that it has made, too.
 func answered(err error) bool {
 	var pgErr *pgconn.PgError
-	return err == nil || errors.As(err, &pgErr)
+	if !errors.As(err, &pgErr) {
+		return err == nil
+	}
+	return pgErr.Code != pgerrcode.AdminShutdown && pgErr.Code != pgerrcode.CrashShutdown
+}
+
+// neverSent tells whether a statement cannot have reached the database.
+func neverSent(err error) bool {
+	var unconnected *pgconn.ConnectError
+	return errors.As(err, &unconnected) || pgconn.SafeToRetry(err)
 }
 
 // recordAll records drafts in one statement, each for itself.
@@ -263,13 +283,36 @@ func (d draft) row(brokerName string, birth time.Time) row {
 	}
 }
 
-// recovered reads again after a failed record, whose commit may have gone through all
-// the same: what is recorded must be called.
-func (s *Service) recovered(ctx context.Context, d draft) (row, bool) {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout/2)
+// recoverRecord finds out whether a record whose answer was lost went through all the same. It
+// asks until it is told, for as long as that makes sense.
+func (s *Service) recoverRecord(ctx context.Context, d draft) (row, bool) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	found, err := dbsql.New(s.pool).PurchaseByID(ctx, d.id)
-	return found, err == nil
+	for {
+		found, err := s.readRecord(ctx, d)
+		if err == nil || errors.Is(err, pgx.ErrNoRows) {
+			return found, err == nil
+		}
+		select {
+		case <-ctx.Done():
+			return row{}, false
+		case <-time.After(recoverPause):
+		}
+	}
+}
+
+// readRecord reads a purchase once nobody writes its account: a record may be about to
+// commit that nobody waits for any more, and holds the account until it has.
+func (s *Service) readRecord(ctx context.Context, d draft) (found row, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		queries := dbsql.New(tx)
+		if _, err := queries.LockAccount(ctx, d.order.Account); err != nil {
+			return err
+		}
+		found, err = queries.PurchaseByID(ctx, d.id)
+		return err
+	})
+	return found, err
 }
 
 func recordParams(drafts []draft, brokerName string) dbsql.RecordPurchasesParams {

@@ -12,6 +12,18 @@ import (
 	"github.com/google/uuid"
 )
 
+const lockAccount = `-- name: LockAccount :one
+SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE
+`
+
+// Waits for whoever writes the account's balance, and keeps others from it.
+func (q *Queries) LockAccount(ctx context.Context, id string) (string, error) {
+	row := q.db.QueryRow(ctx, lockAccount, id)
+	var id_2 string
+	err := row.Scan(&id_2)
+	return id_2, err
+}
+
 const purchaseByID = `-- name: PurchaseByID :one
 SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE id = $1
 `

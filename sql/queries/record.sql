@@ -58,3 +58,7 @@ SELECT * FROM transaction_history WHERE account_id = $1 AND idempotency_key = $2
 
 -- name: PurchaseByID :one
 SELECT * FROM transaction_history WHERE id = $1;
+
+-- name: LockAccount :one
+-- Waits for whoever writes the account's balance, and keeps others from it.
+SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE;
