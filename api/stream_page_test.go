@@ -94,7 +94,7 @@ func (b *tab) shown(t *testing.T) []string {
 	return strings.Split(text, "\n")
 }
 
-// A purchase's transaction tells nobody of its event: a commit that does takes a lock of
+// A purchase's transaction tells nobody of its event or job: a commit that does takes a lock of
 // the whole cluster's. What is told comes later, from the relay, which does not run here.
 func TestPurchaseNotifiesNobody(t *testing.T) {
 	t.Parallel()
@@ -104,10 +104,10 @@ func TestPurchaseNotifiesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close(t.Context())
-	if _, err := listener.Exec(t.Context(), "LISTEN holdfast_events; LISTEN river_insert"); err != nil {
+	if _, err := listener.Exec(t.Context(), `LISTEN holdfast_events; LISTEN "public.river_insert"`); err != nil {
 		t.Fatal(err)
 	}
-	for _, symbol := range []string{"AAPL", "REJECT", "CHEAP"} {
+	for _, symbol := range []string{"AAPL", "REJECT", "CHEAP", "ERR500"} {
 		w.buy(order(fields{"symbol": symbol}))
 	}
 	if _, err := w.pool.Exec(t.Context(), "SELECT pg_notify('holdfast_events', 'the test')"); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,14 +17,14 @@ import (
 	"holdfast/sql/dbsql"
 )
 
-const (
-	// notifyEvery is how often, at most, an insert wakes the workers by NOTIFY. A
-	// commit that notifies takes a lock on the whole cluster, so these few a second
-	// are the most it may cost; the workers poll anyway.
-	notifyEvery = 200 * time.Millisecond
-	// maxInsert bounds one statement.
-	maxInsert = 1000
-)
+// maxInsert bounds one statement.
+const maxInsert = 1000
+
+// silent is River's driver without NOTIFY. A commit that notifies takes a lock on the
+// whole cluster, and a purchase's must not; the workers poll every [passPoll] anyway.
+type silent struct{ *riverpgxv5.Driver }
+
+func (silent) SupportsListenNotify() bool { return false }
 
 // Scheduler makes sure that work has its jobs. It only inserts, so every process has
 // one, whatever its role.
@@ -37,9 +36,7 @@ var _ purchase.Scheduler = (*Scheduler)(nil)
 
 // NewScheduler returns the scheduler of one process.
 func NewScheduler(pool *pgxpool.Pool) (*Scheduler, error) {
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		FetchCooldown:     notifyEvery,
-		FetchPollInterval: notifyEvery,
+	client, err := river.NewClient(silent{riverpgxv5.New(pool)}, &river.Config{
 		// It runs nothing that could log; what fails is returned.
 		Logger: slog.New(slog.DiscardHandler),
 	})

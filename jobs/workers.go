@@ -48,7 +48,7 @@ const (
 	// River takes as many jobs as are free to run, at most this often, so it bounds
 	// the passes a second: 50 workers start 2,500.
 	passCooldown = 20 * time.Millisecond
-	// A job whose NOTIFY was lost, or that had none, is found by asking.
+	// Jobs come without a NOTIFY, so this is how long one that is due may lie.
 	passPoll = 250 * time.Millisecond
 
 	alertWorkers  = 4
