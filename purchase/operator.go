@@ -11,8 +11,12 @@ import (
 	"holdfast/sql/dbsql"
 )
 
-// bulkBatch is how many purchases of a bulk reconciliation share a transaction.
-const bulkBatch = 200
+// bulkBatch is how many purchases of a bulk reconciliation share a transaction, and
+// bulkTries how often one is made that had to give way.
+const (
+	bulkBatch = 200
+	bulkTries = 5
+)
 
 // Resolve applies an operator's word to a purchase in review or unknown. The same word
 // again is no error. A completed purchase has its whole quantity filled.
@@ -147,6 +151,10 @@ func (s *Service) ReconcileMany(ctx context.Context, b BulkReconciliation) ([]uu
 		}
 		after = batch[len(batch)-1].ID
 		done, err := s.reconcileBatch(ctx, b, batch)
+		// Another's bulk, or River's upkeep, may lock the same rows in another order.
+		for try := 1; deadlocked(err) && try < bulkTries; try++ {
+			done, err = s.reconcileBatch(ctx, b, batch)
+		}
 		touched = append(touched, done...)
 		if err != nil {
 			return touched, err
@@ -177,7 +185,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 
 func (s *Service) manyDueNow(ctx context.Context, ids []uuid.UUID, actor string) (due []uuid.UUID, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if due, err = dbsql.New(tx).ManyDueNow(ctx, ids, string(Unknown)); err != nil {
+		if due, err = dbsql.New(tx).ManyDueNow(ctx, string(Unknown), ids); err != nil {
 			return fmt.Errorf("make purchases due: %w", err)
 		}
 		if len(due) == 0 {

@@ -149,6 +149,44 @@ func TestBulkReconciliation(t *testing.T) {
 	b.audit()
 }
 
+// A bulk reconciliation that waits in a circle with somebody else gives way, and goes on
+// when the other one has ended.
+func TestBulkGivesWay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second := b.lost(true), b.lost(true)
+	other, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := func(p purchase.Purchase) {
+		if _, err := other.Exec(t.Context(), "SELECT FROM transaction_history WHERE id = $1 FOR UPDATE", p.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	// The other one has all the time in the world: it is not the one to give way.
+	if _, err := other.Exec(t.Context(), "SET LOCAL deadlock_timeout = '1min'"); err != nil {
+		t.Fatal(err)
+	}
+	lock(second)
+	reconciled := make(chan int, 1)
+	go func() {
+		done, err := b.ReconcileMany(t.Context(), purchase.BulkReconciliation{Status: purchase.Unknown, Actor: "operator:k1"})
+		if err != nil {
+			t.Error(err)
+		}
+		reconciled <- len(done)
+	}()
+	b.awaitWaiting("ManyDueNow")
+	lock(first)
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := <-reconciled; n != 2 {
+		t.Errorf("reconciled %d, want 2", n)
+	}
+}
+
 func TestSweepMakesJobsForOrphans(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

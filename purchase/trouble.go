@@ -19,6 +19,12 @@ func unavailable(err error) error {
 	return &UnavailableError{Detail: "the database is not there or overloaded", RetryAfter: retryAfterTrouble, Err: err}
 }
 
+// deadlocked tells whether the database ended a transaction for another's sake.
+func deadlocked(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == pgerrcode.DeadlockDetected
+}
+
 // passingClasses are the SQLSTATE classes that speak of the database's condition:
 // connection, transaction rollback, resources, lock or object state, operator
 // intervention, system error.

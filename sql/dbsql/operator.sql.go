@@ -44,15 +44,23 @@ func (q *Queries) LockAlertType(ctx context.Context, type_ string) error {
 }
 
 const manyDueNow = `-- name: ManyDueNow :many
-UPDATE transaction_history
+WITH locked AS (
+    SELECT t.id
+    FROM transaction_history t
+    WHERE t.id = ANY ($2::uuid[]) AND t.status = $1::text
+    ORDER BY t.id
+    FOR NO KEY UPDATE
+)
+UPDATE transaction_history h
 SET next_retry = now(),
     updated_at = now()
-WHERE id = ANY ($1::uuid[]) AND status = $2::text
-RETURNING id
+WHERE h.id = ANY (ARRAY(SELECT l.id FROM locked l)) AND h.status = $1::text
+RETURNING h.id
 `
 
-func (q *Queries) ManyDueNow(ctx context.Context, ids []uuid.UUID, unknown string) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, manyDueNow, ids, unknown)
+// In order, so that two operators do not wait for each other in a circle.
+func (q *Queries) ManyDueNow(ctx context.Context, unknown string, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, manyDueNow, unknown, ids)
 	if err != nil {
 		return nil, err
 	}

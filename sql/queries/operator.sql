@@ -11,11 +11,19 @@ ORDER BY id
 LIMIT @batch;
 
 -- name: ManyDueNow :many
-UPDATE transaction_history
+-- In order, so that two operators do not wait for each other in a circle.
+WITH locked AS (
+    SELECT t.id
+    FROM transaction_history t
+    WHERE t.id = ANY (@ids::uuid[]) AND t.status = @unknown::text
+    ORDER BY t.id
+    FOR NO KEY UPDATE
+)
+UPDATE transaction_history h
 SET next_retry = now(),
     updated_at = now()
-WHERE id = ANY (@ids::uuid[]) AND status = @unknown::text
-RETURNING id;
+WHERE h.id = ANY (ARRAY(SELECT l.id FROM locked l)) AND h.status = @unknown::text
+RETURNING h.id;
 
 -- name: InsertNotes :exec
 INSERT INTO purchase_note (transaction_id, code, detail, actor)
