@@ -1,6 +1,7 @@
 package purchase_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -23,6 +24,9 @@ type line struct {
 	// the one that pgx makes to cancel a statement.
 	lose, away atomic.Bool
 	lost       chan struct{}
+	// hold keeps the next statement back; held is its connection, which outlives its client.
+	hold atomic.Bool
+	held atomic.Pointer[lossy]
 }
 
 func (l *line) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -38,6 +42,47 @@ func (l *line) dial(ctx context.Context, network, address string) (net.Conn, err
 type lossy struct {
 	net.Conn
 	line *line
+	kept []byte
+}
+
+func (c *lossy) Write(p []byte) (int, error) {
+	if c.line.hold.CompareAndSwap(true, false) {
+		c.line.held.Store(c)
+		c.kept = bytes.Clone(p)
+		return len(p), nil
+	}
+	if c.line.held.Load() == c {
+		return len(p), nil // its client's last word
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *lossy) Close() error {
+	if c.line.held.Load() == c {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+// deliver brings the statement that was kept back, and waits until the server has dealt
+// with it: it goes on to read what comes behind, finds the end, and goes.
+func (b *bundle) deliver(l *line) {
+	b.t.Helper()
+	const sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+	before := b.count(sessions)
+	c := l.held.Load()
+	if _, err := c.Conn.Write(c.kept); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := c.Conn.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); b.count(sessions) >= before; {
+		if time.Now().After(deadline) {
+			b.t.Fatal("the server's process does not end")
+		}
+		<-time.After(20 * time.Millisecond)
+	}
 }
 
 func (c *lossy) Read(p []byte) (int, error) {
@@ -139,6 +184,23 @@ func TestRecordThatCommitsLate(t *testing.T) {
 		t.Error(err)
 	}
 	b.wantEnd((<-submitted).Purchase, purchase.Completed, "", purchase.ByReply)
+	b.audit()
+}
+
+// A statement may reach the database long after its client has given up, where the
+// server's process was stopped. It must not record anything then.
+func TestRecordThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	l, _ := b.overLine()
+	l.hold.Store(true)
+	p := b.submit(order())
+	b.wantEnd(p, purchase.Completed, "", purchase.ByReply)
+	b.deliver(l)
+	b.wantMoney("500.00", "0.00", "500.00")
+	if n := b.count("SELECT count(*) FROM transaction_history"); n != 2 {
+		t.Errorf("%d purchases, want this one and the first", n)
+	}
 	b.audit()
 }
 

@@ -198,9 +198,7 @@ func (s *Service) record(ctx context.Context, d draft) (row, error) {
 // recorded must be called, and a client who is told that nothing was must be right.
 func (s *Service) recorded(ctx context.Context, d draft, done recording) (row, error) {
 	if !answered(done.err) && !neverSent(done.err) {
-		if found, ok := s.recoverRecord(ctx, d); ok {
-			return found, nil
-		}
+		done = s.recoverRecord(ctx, d, done)
 	}
 	return done.result()
 }
@@ -283,19 +281,33 @@ func (d draft) row(brokerName string, birth time.Time) row {
 	}
 }
 
-// recoverRecord finds out whether a record whose answer was lost went through all the same. It
-// asks until it is told, for as long as that makes sense.
-func (s *Service) recoverRecord(ctx context.Context, d draft) (row, bool) {
+// recoverRecord finds out what became of a record whose answer was lost, for as long as
+// that makes sense. One that is not there may still come, by a server process that was
+// stopped before it read the statement: so it is made again, and what comes late finds its
+// key taken.
+func (s *Service) recoverRecord(ctx context.Context, d draft, lost recording) recording {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	for {
+	for refused := false; ; {
 		found, err := s.readRecord(ctx, d)
-		if err == nil || errors.Is(err, pgx.ErrNoRows) {
-			return found, err == nil
+		if err == nil {
+			return recording{row: found, ok: true}
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			if refused {
+				return recording{}
+			}
+			again := s.recordAll(ctx, []draft{d})[0]
+			if again.ok {
+				return again
+			}
+			if refused = again.err == nil; refused {
+				continue // perhaps because the lost one has come just now: look once more
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return row{}, false
+			return lost
 		case <-time.After(recoverPause):
 		}
 	}
