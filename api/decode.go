@@ -17,6 +17,8 @@ import (
 const (
 	// maxBody is the most bytes a request may have: 64 kB.
 	maxBody = 64 << 10
+	// maxPassedOver is how much more than that is read, and thrown away.
+	maxPassedOver = 1 << 20
 	// bodyTimeout is how long a client may take to send them.
 	bodyTimeout = 10 * time.Second
 	// maxErrors bounds how many faults one answer lists.
@@ -69,17 +71,15 @@ func checkMediaType(r *http.Request) error {
 // readBody reads all of the body under its own limit and deadline. Where the deadline
 // cannot be set (a test's recorder), the size limit stands alone.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	tooMuch := because(tooLarge, fmt.Sprintf("a request may have %d bytes", maxBody))
-	if r.ContentLength > maxBody {
-		return nil, tooMuch
-	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = control.SetReadDeadline(time.Time{})
 	var limit *http.MaxBytesError
 	if errors.As(err, &limit) {
-		return nil, tooMuch
+		// A client that is still sending when its connection closes may not see why.
+		_, _ = io.CopyN(io.Discard, r.Body, maxPassedOver)
+		return nil, because(tooLarge, fmt.Sprintf("a request may have %d bytes", maxBody))
 	}
 	if err != nil {
 		return nil, invalid(fieldError{"body", "could not be read to its end"})
