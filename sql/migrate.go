@@ -122,6 +122,14 @@ var ErrVersion = errors.New("database is of another version")
 // CheckVersion returns [ErrVersion], with both versions in its text, where the
 // database is older or newer than this program.
 func CheckVersion(ctx context.Context, pool *pgxpool.Pool) error {
+	// Asking for the version would make its table.
+	var made bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&made); err != nil {
+		return fmt.Errorf("read database version: %w", err)
+	}
+	if !made {
+		return fmt.Errorf("%w: there is no Holdfast in it", ErrVersion)
+	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
 	provider, err := newProvider(db)

@@ -61,8 +61,13 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := sql.CheckVersion(t.Context(), open(t, pgtest.Empty(t))); !errors.Is(err, sql.ErrVersion) {
+	empty := open(t, pgtest.Empty(t))
+	if err := sql.CheckVersion(t.Context(), empty); !errors.Is(err, sql.ErrVersion) {
 		t.Errorf("an empty database: %v, want ErrVersion", err)
+	}
+	var tables int
+	if err := empty.QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").Scan(&tables); err != nil || tables != 0 {
+		t.Errorf("the question made %d tables (%v)", tables, err)
 	}
 }
 

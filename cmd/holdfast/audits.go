@@ -31,7 +31,11 @@ func (c *auditCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	return c.print(a, report, nameDatabase(settings))
+	where, err := nameDatabase(ctx, settings, pool)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return c.print(a, report, where)
 }
 
 func (c *auditCommand) print(a *app, report audit.Report, where string) error {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,6 +153,20 @@ func TestAccountCreateMakesTheDatabase(t *testing.T) {
 	dir := strings.TrimPrefix(settings[0], "HOLDFAST_DATA_DIR=")
 	if out := must(t, settings, "audit"); !strings.Contains(out, "every invariant holds in the private Postgres in "+dir) {
 		t.Errorf("audit: %s", out)
+	}
+}
+
+// Of the hosts that a setting lists, the audit vouches for the one that it asked.
+func TestAuditNamesTheServerThatAnswered(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewURL(t)
+	_, host, _ := strings.Cut(database, "host=")
+	host, _, _ = strings.Cut(host, "&")
+	several := strings.NewReplacer("host="+host, "host=/nowhere,"+host, "port=5432", "port=1,5432").Replace(database)
+	out := must(t, []string{"HOLDFAST_DATABASE_URL=" + several}, "audit")
+	socket, err := url.QueryUnescape(host)
+	if err != nil || !strings.Contains(out, " on "+socket) || strings.Contains(out, "nowhere") {
+		t.Errorf("%s: %q, %v", several, out, err)
 	}
 }
 

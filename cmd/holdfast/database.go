@@ -132,14 +132,22 @@ func databaseFor(ctx context.Context, c config) (url string, leave func(), err e
 	return server.URL(), func() { _ = server.Stop(context.WithoutCancel(ctx)) }, nil
 }
 
-// nameDatabase says which database the settings mean, without its password.
-func nameDatabase(c config) string {
+// nameDatabase says which database was asked: of the hosts that the settings may list, the
+// one that answered.
+func nameDatabase(ctx context.Context, c config, pool *pgxpool.Pool) (name string, err error) {
 	if c.DatabaseURL == "" {
-		return "the private Postgres in " + c.DataDir
+		return "the private Postgres in " + c.DataDir, nil
 	}
-	parsed, err := pgx.ParseConfig(c.ListenURL)
+	err = pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		var database string
+		if err := conn.QueryRow(ctx, "SELECT current_database()").Scan(&database); err != nil {
+			return err
+		}
+		name = database + " on " + conn.Conn().PgConn().Conn().RemoteAddr().String()
+		return nil
+	})
 	if err != nil {
-		return "the database" // a setting that cannot be read was refused before
+		return "", fmt.Errorf("ask for the database's name: %w", err)
 	}
-	return fmt.Sprintf("%s on %s:%d", parsed.Database, parsed.Host, parsed.Port)
+	return name, nil
 }

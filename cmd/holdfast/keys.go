@@ -37,8 +37,11 @@ type keyCreateCommand struct {
 }
 
 func (k *keyCreateCommand) Run(ctx context.Context, a *app) error {
-	if (k.Scope == auth.ScopeClient) != (k.Account != "") {
-		return &usageError{"--account belongs to --scope client, and only to it"}
+	if k.Scope == auth.ScopeClient && k.Account == "" {
+		return &usageError{"--scope client needs --account: the account that the key is for"}
+	}
+	if k.Scope != auth.ScopeClient && k.Account != "" {
+		return &usageError{"--account is for --scope client alone: an operator's key is for all of them"}
 	}
 	if k.ExpiresIn < 0 {
 		return &usageError{"--expires-in must not be negative"}
