@@ -177,6 +177,7 @@ func TestListPurchases(t *testing.T) {
 			"limit=5&limit=6": {"limit"}, "status=unknown": {"status"}, "cursor=x": {"cursor"},
 			"cursor=&cursor=": {"cursor"}, "status=&status=UNKNOWN": {"status"},
 			"limit=-1&status=X&cursor=%00": {"limit", "status", "cursor"}, "%zz": {"query"},
+			"statuss=UNKNOWN": {"statuss"}, "limit=5&Limit=6": {"Limit"},
 		} {
 			a := w.get("/v1/purchases?"+query, w.client).wantProblem(400, "invalid-request")
 			if !slices.Equal(a.locations(), names) {

@@ -3,9 +3,12 @@ package api
 import (
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -99,6 +102,7 @@ func (a *api) listParams(r *http.Request) (purchase.ListParams, error) {
 		return purchase.ListParams{}, invalid(fieldError{"query", "is not well formed"})
 	}
 	q := &queryReader{values: query}
+	q.takes("account_id", "status", "limit", "cursor")
 	params := purchase.ListParams{Limit: q.limit(), Status: q.status(), Before: q.cursor()}
 	accountID := q.one("account_id")
 	if len(q.faults) > 0 {
@@ -133,6 +137,15 @@ func (a *api) visibleAccount(r *http.Request, asked string) (*string, error) {
 type queryReader struct {
 	values url.Values
 	faults []fieldError
+}
+
+// takes refuses every other name: a misspelt filter would be none.
+func (q *queryReader) takes(names ...string) {
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if !slices.Contains(names, name) && len(q.faults) < maxErrors {
+			q.faults = append(q.faults, fieldError{name, "is no parameter of this route; it takes " + strings.Join(names, ", ")})
+		}
+	}
 }
 
 func (q *queryReader) one(name string) string {

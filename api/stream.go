@@ -153,6 +153,7 @@ func want(r *http.Request) (wanted, error) {
 		return wanted{}, invalid(fieldError{"query", "is not well formed"})
 	}
 	q := &queryReader{values: values}
+	q.takes("account_id", "purchase_id", "last_event_id", "ticket")
 	w := wanted{account: q.one("account_id"), purchase: q.one("purchase_id"), last: q.one("last_event_id")}
 	if len(q.faults) > 0 {
 		return wanted{}, invalid(q.faults...)

@@ -177,6 +177,7 @@ func TestStreamOfWhatCannotBeRead(t *testing.T) {
 		"account_id=acct&account_id=other":  "account_id",
 		"purchase_id=&purchase_id=x":        "purchase_id",
 		"last_event_id=1&last_event_id=2":   "last_event_id",
+		"purchase=x":                        "purchase",
 		"last_event_id=1&ticket=%&x=y&z=%1": "query",
 	} {
 		response := s.request(t, s.operator, query, "-")
