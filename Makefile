@@ -22,7 +22,7 @@ build: ## build bin/holdfast
 	$(GO) build -o bin/holdfast ./cmd/holdfast
 
 test: postgres ## run all tests with the race detector, against a real Postgres
-	$(GO) test -race -shuffle=on -timeout 10m ./...
+	$(GO) test -race -shuffle=on -timeout 20m ./...
 
 soak: postgres ## go through an outage, through everything that befalls streams, and through a queue in trouble, all large
 	HOLDFAST_TEST_PURCHASES=2000 $(GO) test -count=1 -timeout 30m -run TestOutage -v ./cmd/holdfast
