@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
@@ -22,11 +23,18 @@ import (
 // logMax is the size at which the server's log is put aside, once.
 const logMax = 16 << 20
 
+// orphansLeft is what a server says that finds processes of one that was killed. They
+// notice within moments, and a start waits for them as long as orphanPatience.
+const (
+	orphansLeft    = "pre-existing shared memory block"
+	orphanPatience = 5 * time.Second
+)
+
 // ensure returns once the server answers: it is found running, or started. The
 // caller holds the gate.
 func (s *Server) ensure(ctx context.Context) error {
 	child, socket := 0, ""
-	for {
+	for began := time.Now(); ; {
 		found, running := s.place.postmaster()
 		switch {
 		case running && ready(ctx, found):
@@ -41,7 +49,10 @@ func (s *Server) ensure(ctx context.Context) error {
 			child, socket = pid, at
 		case !alive(child):
 			s.place.clean(socket)
-			return fmt.Errorf("start postgres: %s", s.place.lastWords())
+			if !s.place.hasOrphans() || time.Since(began) > orphanPatience {
+				return fmt.Errorf("start postgres: %s", s.place.lastWords())
+			}
+			child = 0
 		}
 		if !pause(ctx, poll) {
 			return fmt.Errorf("start postgres in %s: process %d does not answer: %w", s.place.root, found.pid, context.Cause(ctx))
@@ -246,6 +257,12 @@ func (p place) openLog() (*os.File, error) {
 		return nil, fmt.Errorf("open postgres log: %w", err)
 	}
 	return file, nil
+}
+
+// hasOrphans tells whether the server's log speaks of them; they may have the last word.
+func (p place) hasOrphans() bool {
+	text, err := os.ReadFile(p.logFile())
+	return err == nil && strings.Contains(string(text), orphansLeft)
 }
 
 // lastWords is why the server did not start, as its log tells it.

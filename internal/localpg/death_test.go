@@ -2,6 +2,7 @@ package localpg_test
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,35 @@ func TestOwnerAndPostmasterKilled(t *testing.T) {
 		t.Error("took a dead server for a running one")
 	}
 	write(t, server.URL())
+}
+
+// TestBackendOutlivesItsPostmaster: a start waits for what is left of a server that was
+// killed. A stopped backend stands for one that has not noticed yet.
+func TestBackendOutlivesItsPostmaster(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	process, postmaster := owner(t, dir)
+	data := filepath.Join(dir, "postgres", "data")
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	check(t, err)
+	conn, err := pgx.Connect(t.Context(), "postgres://holdfast@/postgres?host="+url.QueryEscape(strings.Split(string(text), "\n")[4]))
+	check(t, err)
+	defer conn.Close(t.Context())
+	backend := int(conn.PgConn().PID())
+	check(t, syscall.Kill(backend, syscall.SIGSTOP))
+	kill(t, process)
+	check(t, syscall.Kill(postmaster, syscall.SIGKILL))
+	go func() {
+		for {
+			log, _ := os.ReadFile(filepath.Join(dir, "postgres.log"))
+			if strings.Contains(string(log), "pre-existing shared memory block") {
+				break
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		_ = syscall.Kill(backend, syscall.SIGCONT)
+	}()
+	write(t, start(t, dir).URL())
 }
 
 // TestStalePIDOfAnotherProgram: the process id in postmaster.pid may be anybody's by
