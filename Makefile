@@ -41,7 +41,7 @@ client: postgres build $(CODEGEN) ## generate a client from the API's descriptio
 fmt: $(LINTER) ## format the code as lint wants it
 	$(LINTER) fmt ./...
 
-generate: $(SQLC) ## write sql/dbsql anew from sql/queries
+generate: $(SQLC) ## generate each package's queries (its db folder) from sql/queries
 	$(SQLC) generate -f sql/sqlc.yaml
 
 verify: $(SQLC) ## prove that generated code and the module file are current
@@ -49,7 +49,7 @@ verify: $(SQLC) ## prove that generated code and the module file are current
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 
-bench: postgres build ## measure beside yardsticks of the same run (minutes)
+bench: postgres build ## measure beside baseline of the same run (minutes)
 	bin/holdfast bench
 
 postgres: ## make sure of a Postgres server to run (package manager, else npm)

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/shopspring/decimal"
 
-	"holdfast/internal/exact"
-	"holdfast/sql/dbsql"
+	"holdfast/account/db"
+	"holdfast/internal/money"
 )
 
 var (
@@ -46,7 +46,7 @@ type Account struct {
 // Store reads and writes accounts. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
-	// An account's currency never changes, so what was read once is right for ever.
+	// An account's currency never changes, so what was read once is right permanently.
 	currencies sync.Map
 }
 
@@ -66,7 +66,7 @@ type CreateParams struct {
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// ValidID tells whether id has an account id's form.
+// ValidID reports whether id has an account id's form.
 func ValidID(id string) bool { return idForm.MatchString(id) }
 
 // Create makes an account; its opening balance is its first deposit.
@@ -74,13 +74,13 @@ func (s *Store) Create(ctx context.Context, p CreateParams) (Account, error) {
 	if !ValidID(p.ID) {
 		return Account{}, ErrID
 	}
-	if _, known := exact.CurrencyDecimals(p.Currency); !known {
+	if _, known := money.CurrencyDecimals(p.Currency); !known {
 		return Account{}, ErrCurrency
 	}
 	if p.Available.IsNegative() || !fits(p.Available, p.Currency) {
 		return Account{}, ErrAmount
 	}
-	row, err := dbsql.New(s.pool).CreateAccount(ctx, dbsql.CreateAccountParams{
+	row, err := db.New(s.pool).CreateAccount(ctx, db.CreateAccountParams{
 		ID: p.ID, Currency: p.Currency, Available: p.Available, DepositID: newID(), Actor: p.Actor,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -89,12 +89,12 @@ func (s *Store) Create(ctx context.Context, p CreateParams) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("create account: %w", err)
 	}
-	return fromRow(dbsql.Account(row)), nil
+	return fromRow(db.Account(row)), nil
 }
 
 // Get returns an account.
 func (s *Store) Get(ctx context.Context, id string) (Account, error) {
-	row, err := dbsql.New(s.pool).AccountByID(ctx, id)
+	row, err := db.New(s.pool).AccountByID(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Account{}, ErrNotFound
 	}
@@ -110,7 +110,7 @@ const MaxListed = 10_000
 // List returns the accounts in the order of their ids, [MaxListed] at most; more tells
 // that there are others.
 func (s *Store) List(ctx context.Context) (list []Account, more bool, err error) {
-	rows, err := dbsql.New(s.pool).ListAccounts(ctx, MaxListed+1)
+	rows, err := db.New(s.pool).ListAccounts(ctx, MaxListed+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("list accounts: %w", err)
 	}
@@ -126,7 +126,7 @@ func (s *Store) Currency(ctx context.Context, id string) (string, error) {
 	if currency, ok := s.currencies.Load(id); ok {
 		return currency.(string), nil
 	}
-	currency, err := dbsql.New(s.pool).AccountCurrency(ctx, id)
+	currency, err := db.New(s.pool).AccountCurrency(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", ErrNotFound
 	}
@@ -156,7 +156,7 @@ func (s *Store) Deposit(ctx context.Context, p DepositParams) (acc Account, repe
 	if !p.Amount.IsPositive() || !fits(p.Amount, currency) {
 		return Account{}, false, ErrAmount
 	}
-	row, err := dbsql.New(s.pool).RecordDeposit(ctx, dbsql.RecordDepositParams{
+	row, err := db.New(s.pool).RecordDeposit(ctx, db.RecordDepositParams{
 		ID: newID(), AccountID: p.AccountID, IdempotencyKey: p.IdempotencyKey,
 		Amount: p.Amount, Note: p.Note, Actor: p.Actor,
 	})
@@ -170,7 +170,7 @@ func (s *Store) Deposit(ctx context.Context, p DepositParams) (acc Account, repe
 }
 
 func (s *Store) repeat(ctx context.Context, p DepositParams) (Account, bool, error) {
-	first, err := dbsql.New(s.pool).DepositByKey(ctx, p.AccountID, &p.IdempotencyKey)
+	first, err := db.New(s.pool).DepositByKey(ctx, p.AccountID, &p.IdempotencyKey)
 	if err != nil {
 		return Account{}, false, fmt.Errorf("read deposit: %w", err)
 	}
@@ -181,9 +181,9 @@ func (s *Store) repeat(ctx context.Context, p DepositParams) (Account, bool, err
 	return acc, true, err
 }
 
-// fits tells whether amount has no more decimals, by value, than its currency.
+// fits reports whether amount has no more decimals, by value, than its currency.
 func fits(amount decimal.Decimal, currency string) bool {
-	decimals, _ := exact.CurrencyDecimals(currency)
+	decimals, _ := money.CurrencyDecimals(currency)
 	return amount.Equal(amount.Truncate(decimals))
 }
 
@@ -191,7 +191,7 @@ func newID() uuid.UUID {
 	return uuid.Must(uuid.NewV7())
 }
 
-func fromRow(row dbsql.Account) Account {
+func fromRow(row db.Account) Account {
 	return Account{
 		ID: row.ID, Currency: row.Currency,
 		Available: row.Available, Reserved: row.Reserved, Spent: row.Spent, Deposited: row.Deposited,

@@ -9,7 +9,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 )
 
 func dec(s string) decimal.Decimal { return decimal.RequireFromString(s) }

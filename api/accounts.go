@@ -6,8 +6,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"holdfast/account"
-	"holdfast/api/auth"
-	"holdfast/internal/exact"
+	"holdfast/auth"
+	"holdfast/internal/money"
 )
 
 const maxNote = 2000
@@ -51,7 +51,7 @@ func (a *api) createAccount(w http.ResponseWriter, r *http.Request) error {
 // currencyDecimals is the currency's own number, or the most there is where the
 // currency is at fault itself.
 func currencyDecimals(code string) int {
-	if decimals, known := exact.CurrencyDecimals(code); known {
+	if decimals, known := money.CurrencyDecimals(code); known {
 		return int(decimals)
 	}
 	return maxCurrencyDecimals

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 )
 
 // authenticate asks for an API key or a provider's token in the Authorization header.
@@ -96,7 +96,7 @@ type rates struct {
 	byKey     map[string]*rate.Limiter
 }
 
-// maxRates bounds the table. Where it is full it starts anew: every key then has its
+// maxRates bounds the table. Where it is full it starts again: every key then has its
 // whole burst again, which is no harm worth a clever eviction.
 const maxRates = 10_000
 

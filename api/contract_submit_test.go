@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/api"
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 // Each row of the table of POST /v1/purchases, by name.
@@ -47,7 +47,7 @@ func TestSubmitBrokerRefuses(t *testing.T) {
 	w := setup(t)
 	for _, c := range []struct {
 		name, symbol string
-		act          *sandbox.Act
+		act          *sandbox.Response
 		status       int
 		reason       string
 	}{
@@ -84,8 +84,8 @@ func TestSubmitBrokerRefuses(t *testing.T) {
 	}
 }
 
-func refusal(status int, body string) *sandbox.Act {
-	return &sandbox.Act{Call: "place", Status: status, Body: &body}
+func refusal(status int, body string) *sandbox.Response {
+	return &sandbox.Response{Call: "place", Status: status, Body: &body}
 }
 
 func TestSubmitUncertain(t *testing.T) {
@@ -93,7 +93,7 @@ func TestSubmitUncertain(t *testing.T) {
 	w := setup(t)
 	for _, c := range []struct {
 		name, symbol string
-		act          *sandbox.Act
+		act          *sandbox.Response
 		reason       string
 	}{
 		{"Timeout", "TIMEOUT-BOOKED", nil, "timeout"},

@@ -159,7 +159,7 @@ func (b *body) take(field string) (jsontext.Value, bool) {
 	return value, ok
 }
 
-// has tells whether the client sent a field.
+// has reports whether the client sent a field.
 func (b *body) has(field string) bool {
 	_, ok := b.fields[field]
 	return ok

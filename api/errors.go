@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"holdfast/account"
-	"holdfast/api/auth"
 	"holdfast/api/console"
+	"holdfast/auth"
 	"holdfast/purchase"
 )
 
@@ -102,7 +102,7 @@ func unavailableProblem(err error) *problem {
 	}
 }
 
-// passing tells whether err speaks of the database's condition, which passes, and not
+// passing reports whether err speaks of the database's condition, which passes, and not
 // of a fault of ours.
 func passing(err error) bool {
 	var pg *pgconn.PgError

@@ -12,7 +12,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
-	"holdfast/internal/exact"
+	"holdfast/internal/money"
 )
 
 const (
@@ -105,7 +105,7 @@ func knownCurrency(code string) bool {
 	if !currencyForm.MatchString(code) {
 		return false
 	}
-	_, known := exact.CurrencyDecimals(code)
+	_, known := money.CurrencyDecimals(code)
 	return known
 }
 
@@ -120,7 +120,7 @@ func (b *body) amount(field string, maxDecimals int, orZero bool) decimal.NullDe
 	if !ok {
 		return decimal.NullDecimal{}
 	}
-	d, err := exact.Parse(s, maxDigits, maxDecimals)
+	d, err := money.Parse(s, maxDigits, maxDecimals)
 	if err != nil {
 		b.fault(field, decimalMessage(err, maxDecimals))
 		return decimal.NullDecimal{}
@@ -142,9 +142,9 @@ func (b *body) decimalText(field string, value jsontext.Value) (string, bool) {
 
 func decimalMessage(err error, maxDecimals int) string {
 	switch {
-	case errors.Is(err, exact.ErrDigits):
+	case errors.Is(err, money.ErrDigits):
 		return fmt.Sprintf("must have at most %d digits before the point", maxDigits)
-	case errors.Is(err, exact.ErrDecimals):
+	case errors.Is(err, money.ErrDecimals):
 		return fmt.Sprintf("must have at most %d decimals", maxDecimals)
 	}
 	return err.Error()

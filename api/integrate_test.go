@@ -23,7 +23,7 @@ func live(t *testing.T) *world {
 		})
 		p.Streams, p.Hub = streams, box.Hub
 	})
-	w.committed = box.Poke
+	w.committed = box.Wake
 	w.loop(box.Run)
 	<-box.Hub.Ready()
 	w.loop(w.work)

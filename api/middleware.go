@@ -96,7 +96,7 @@ func methodLabel(method string) string {
 }
 
 // recover makes a panic a 500 that tells nothing of the inside. A purchase whose broker
-// call was under way is left to the sweep, as if the process had died.
+// call was in progress is left to the sweep, as if the process had died.
 func (a *api) recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -12,7 +12,7 @@ import (
 
 	"holdfast/api"
 	"holdfast/api/openapi"
-	"holdfast/internal/apicheck"
+	"holdfast/internal/testkit/apicheck"
 )
 
 var description = sync.OnceValues(func() (*apicheck.Spec, error) {
@@ -60,7 +60,7 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	w := setup(t)
 	var routed []string
 	err = chi.Walk(api.Router(w.params), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if method != http.MethodHead && !apicheck.ForPeople(route) {
+		if method != http.MethodHead && !apicheck.IsHTMLPage(route) {
 			routed = append(routed, method+" "+route)
 		}
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/shopspring/decimal"
 
-	"holdfast/api/auth"
-	"holdfast/internal/exact"
+	"holdfast/auth"
+	"holdfast/internal/money"
 	"holdfast/purchase"
 )
 
@@ -174,7 +174,7 @@ func wholeMillis(d time.Duration) float64 { return d.Round(time.Millisecond).Sec
 func byCurrency(sums map[string]decimal.Decimal) map[string]string {
 	written := make(map[string]string, len(sums))
 	for currency, sum := range sums {
-		written[currency] = exact.FormatCurrency(sum, currency)
+		written[currency] = money.FormatCurrency(sum, currency)
 	}
 	return written
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/account"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/outbox"
 	"holdfast/purchase"
@@ -107,7 +107,7 @@ func newAPI(p Params) *api {
 	}
 }
 
-// stopping tells whether the shutdown has begun.
+// stopping reports whether the shutdown has begun.
 func (a *api) stopping() bool {
 	return closed(a.ShuttingDown)
 }

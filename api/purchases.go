@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/account"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/purchase"
 )
 
@@ -28,7 +28,7 @@ func (a *api) getPurchase(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.Purchases.HurryDue(r.Context(), p)
+	a.Purchases.ExpediteDue(r.Context(), p)
 	if wait := preferredWait(r); wait > 0 && !p.Status.Final() {
 		if p, err = a.waitFinal(r, p, wait); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (a *api) listPurchases(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := databaseContext(r)
 	defer cancel()
 	page := params.Limit
-	params.Limit++ // one more tells whether there is a next page
+	params.Limit++ // one more reports whether there is a next page
 	found, err := a.Purchases.List(ctx, params)
 	if err != nil {
 		return err

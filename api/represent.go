@@ -10,7 +10,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
-	"holdfast/internal/exact"
+	"holdfast/internal/money"
 	"holdfast/purchase"
 )
 
@@ -54,7 +54,7 @@ func (a *api) represent(p purchase.Purchase) purchaseJSON {
 		ID: p.ID.String(), AccountID: p.AccountID, Status: p.Status, Outcome: p.Status.Outcome(),
 		Symbol: p.Order.Symbol, Side: "buy",
 		Quantity: asWritten(p.Order.Quantity), LimitPrice: asWritten(p.Order.LimitPrice), Notional: asWritten(p.Order.Notional),
-		Currency: p.Order.Currency, Reserved: exact.FormatCurrency(p.Reserved(), p.Order.Currency),
+		Currency: p.Order.Currency, Reserved: money.FormatCurrency(p.Reserved(), p.Order.Currency),
 		Cost: inCurrency(p.Cost, p.Order.Currency), FilledQuantity: asWritten(p.FilledQuantity),
 		Reason: p.Reason, Evidence: p.Evidence,
 		Attempts: p.Attempts, AttemptsLimit: a.Purchases.AttemptsLimit(), NextRetry: stampOrNil(p.NextRetry),
@@ -90,7 +90,7 @@ func asWritten(d decimal.NullDecimal) *string {
 	if !d.Valid {
 		return nil
 	}
-	s := exact.Format(d.Decimal)
+	s := money.Format(d.Decimal)
 	return &s
 }
 
@@ -98,7 +98,7 @@ func inCurrency(d decimal.NullDecimal, currency string) *string {
 	if !d.Valid {
 		return nil
 	}
-	s := exact.FormatCurrency(d.Decimal, currency)
+	s := money.FormatCurrency(d.Decimal, currency)
 	return &s
 }
 
@@ -123,7 +123,7 @@ type accountJSON struct {
 }
 
 func representAccount(acc account.Account) accountJSON {
-	money := func(d decimal.Decimal) string { return exact.FormatCurrency(d, acc.Currency) }
+	money := func(d decimal.Decimal) string { return money.FormatCurrency(d, acc.Currency) }
 	return accountJSON{
 		ID: acc.ID, Currency: acc.Currency, Available: money(acc.Available), Reserved: money(acc.Reserved),
 		Spent: money(acc.Spent), Deposited: money(acc.Deposited),

@@ -16,13 +16,13 @@ import (
 
 	"holdfast/account"
 	"holdfast/api"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
-	"holdfast/broker/sandbox"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/jobs"
 	"holdfast/purchase"
+	"holdfast/sandbox"
 )
 
 // world is the API over a real database and, over a real wire, the sandbox broker.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/account"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/outbox"
 	"holdfast/purchase"
 )
@@ -35,9 +35,9 @@ type StreamParams struct {
 	Events *outbox.Log
 	// Keys tells whose keys are still good; *auth.Store does.
 	Keys interface {
-		Living(ctx context.Context, all []auth.Principal) (map[auth.Principal]bool, error)
+		ActivePrincipals(ctx context.Context, all []auth.Principal) (map[auth.Principal]bool, error)
 	}
-	// Accounts tells whether there is an account; *account.Store does.
+	// Accounts reports whether there is an account; *account.Store does.
 	Accounts interface {
 		Currency(ctx context.Context, id string) (string, error)
 	}

@@ -21,7 +21,7 @@ func BenchmarkCommitToByte(b *testing.B) {
 			s.exec(b, `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status)
 				VALUES (gen_random_uuid(), 'acct', 2, 'COMPLETED', 'PENDING')`)
 			committed := time.Now()
-			s.box.Poke()
+			s.box.Wake()
 			for {
 				line, err := stream.ReadString('\n')
 				if err != nil {
@@ -40,11 +40,11 @@ func BenchmarkCommitToByte(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer conn.Close(b.Context())
-		if _, err := conn.Exec(b.Context(), "LISTEN yardstick"); err != nil {
+		if _, err := conn.Exec(b.Context(), "LISTEN baseline"); err != nil {
 			b.Fatal(err)
 		}
 		measure(b, func() time.Time {
-			s.exec(b, "SELECT pg_notify('yardstick', '')")
+			s.exec(b, "SELECT pg_notify('baseline', '')")
 			committed := time.Now()
 			if _, err := conn.WaitForNotification(b.Context()); err != nil {
 				b.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/outbox"
 )
 
@@ -40,7 +40,7 @@ type stream struct {
 	over  atomic.Bool
 }
 
-// sink is the way to one client. write returns once all is taken, or an error for ever.
+// sink is the way to one client. write returns once all is taken, or an error permanently.
 type sink interface {
 	write(messages [][]byte) error
 	close()
@@ -290,7 +290,7 @@ func (d *direct) allow(until time.Time) error {
 	return nil
 }
 
-// close ends a write under way, too.
+// close ends a write in progress, too.
 func (d *direct) close() {
 	close(d.done)
 	d.mu.Lock()
@@ -300,7 +300,7 @@ func (d *direct) close() {
 	}
 }
 
-// leave waits for a close under way.
+// leave waits for a close in progress.
 func (d *direct) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 )
 
 const (
@@ -50,7 +50,7 @@ func (s *Streams) keep() {
 	}
 }
 
-// rest tells whether there is really nothing left to keep.
+// rest reports whether there is really nothing left to keep.
 func (s *Streams) rest() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func comfort(all []*stream) {
 	due := time.Now().Add(-quietMax).Unix()
 	for _, st := range all {
 		if sub := st.sub.Load(); sub != nil && st.wrote.Load() <= due {
-			sub.Nudge()
+			sub.WakeIdle()
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (s *Streams) check(all []*stream, done chan<- struct{}) {
 	for _, st := range all {
 		asked[st.principal] = struct{}{}
 	}
-	living, err := s.p.Keys.Living(ctx, slices.Collect(maps.Keys(asked)))
+	living, err := s.p.Keys.ActivePrincipals(ctx, slices.Collect(maps.Keys(asked)))
 	if err != nil {
 		return
 	}

@@ -107,7 +107,7 @@ func TestPurchaseNotifiesNobody(t *testing.T) {
 	if _, err := listener.Exec(t.Context(), `LISTEN holdfast_events; LISTEN "public.river_insert"`); err != nil {
 		t.Fatal(err)
 	}
-	for _, symbol := range []string{"AAPL", "REJECT", "CHEAP", "ERR500"} {
+	for _, symbol := range []string{"AAPL", "REJECT", "PRICE-BELOW-LIMIT", "ERR500"} {
 		w.buy(order(fields{"symbol": symbol}))
 	}
 	if _, err := w.pool.Exec(t.Context(), "SELECT pg_notify('holdfast_events', 'the test')"); err != nil {

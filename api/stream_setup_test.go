@@ -18,9 +18,9 @@ import (
 
 	"holdfast/account"
 	"holdfast/api"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker/httpbroker"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 	"holdfast/purchase"
 )
@@ -138,7 +138,7 @@ func (s *streaming) happen(t testing.TB, accountID string, n int) {
 	t.Helper()
 	s.exec(t, `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status)
 		SELECT gen_random_uuid(), $1, 2, 'COMPLETED', 'PENDING' FROM generate_series(1, $2)`, accountID, n)
-	s.box.Poke()
+	s.box.Wake()
 }
 
 // until waits for the hub to have delivered an event.

@@ -63,7 +63,7 @@ func TestStreamOfOnePurchase(t *testing.T) {
 		s.happen(t, "acct", 3)
 		s.exec(t, `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason, occurred_at)
 			VALUES ($1, 'acct', 2, 'UNKNOWN', 'PENDING', 'timeout', '2025-01-02T03:04:05.678901Z')`, id)
-		s.box.Poke()
+		s.box.Wake()
 		got := stream.event()
 		want := fmt.Sprintf(`{"id":"%s","purchase_id":"%s","account_id":"acct","status":"UNKNOWN","previous_status":"PENDING",`+
 			`"outcome":"pending_reconciliation","version":2,"reason":"timeout","occurred_at":"2025-01-02T03:04:05.678901Z"}`, got.id, id)
@@ -72,7 +72,7 @@ func TestStreamOfOnePurchase(t *testing.T) {
 		}
 		s.exec(t, `INSERT INTO outbox (transaction_id, account_id, version, status, previous_status)
 			VALUES ($1, 'acct', 3, 'MANUAL_REVIEW', 'UNKNOWN'), ($1, 'acct', 4, 'COMPLETED', 'MANUAL_REVIEW')`, id)
-		s.box.Poke()
+		s.box.Wake()
 		if got := stream.event(); got.event != "purchase.manual_review" || got.field("outcome") != "pending_reconciliation" {
 			t.Errorf("got %+v", got)
 		}

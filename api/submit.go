@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/purchase"
 )
 

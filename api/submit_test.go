@@ -7,7 +7,7 @@ import (
 	"holdfast/purchase"
 )
 
-// TestSubmissionStatus: which status code a purchase answers with, first and for ever.
+// TestSubmissionStatus: which status code a purchase answers with, first and permanently.
 func TestSubmissionStatus(t *testing.T) {
 	t.Parallel()
 	by := func(e purchase.Evidence) *purchase.Evidence { return &e }

@@ -105,7 +105,7 @@ func (a *api) watch(id uuid.UUID) *watch {
 }
 
 // rearm takes what woke us, so that the next change wakes us again. What it was does not
-// matter: the purchase is read anew. A subscription that has ended leaves the clock.
+// matter: the purchase is read again. A subscription that has ended leaves the clock.
 func (w *watch) rearm() {
 	for {
 		messages, nudged, err := w.sub.Take()

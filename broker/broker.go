@@ -63,23 +63,23 @@ type Order struct {
 	Notional   decimal.NullDecimal
 }
 
-// Evidence is what one answer proves by itself.
-type Evidence string
+// Verdict is what one answer proves by itself.
+type Verdict string
 
 const (
 	// Accepted: the broker names this key and says the purchase is done.
-	Accepted Evidence = "accepted"
+	Accepted Verdict = "accepted"
 	// Rejected: the broker refused. On a first call that is final; on a replay it
 	// says nothing about the order that may already exist.
-	Rejected Evidence = "rejected"
+	Rejected Verdict = "rejected"
 	// Processing: the broker has the order and has not finished with it.
-	Processing Evidence = "processing"
+	Processing Verdict = "processing"
 	// Absent: the broker knows no order under this key. Only a lookup can say so.
-	Absent Evidence = "absent"
+	Absent Verdict = "absent"
 	// Uncertain: nothing trustworthy came back; Answer.Reason says what did.
-	Uncertain Evidence = "uncertain"
+	Uncertain Verdict = "uncertain"
 	// NotSent: no byte can have left (refused, no such host, too late to send).
-	NotSent Evidence = "not_sent"
+	NotSent Verdict = "not_sent"
 )
 
 // Reason says why an answer proves nothing.
@@ -102,7 +102,7 @@ const (
 
 // Answer is the evidence of one exchange.
 type Answer struct {
-	Evidence Evidence
+	Verdict Verdict
 	// Reason is set where Evidence is Processing, Uncertain or NotSent.
 	Reason Reason
 	// Code is the broker's own code of a rejection, empty where it gave none.
@@ -169,7 +169,7 @@ func (e Echo) Contradiction(order Order) string {
 	return strings.Join(said, "; ")
 }
 
-// Contradicts tells whether there is a [Echo.Contradiction].
+// Contradicts reports whether there is a [Echo.Contradiction].
 func (e Echo) Contradicts(order Order) bool { return e.Contradiction(order) != "" }
 
 func differs(field string, echoed, ordered decimal.NullDecimal) []string {

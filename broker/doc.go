@@ -5,7 +5,7 @@
 // decision. The purchase package alone decides what evidence does to a purchase.
 // Whatever an adapter does not recognise is [Uncertain].
 //
-// The package is a leaf: it imports nothing of this module but internal/exact.
+// The package is a leaf: it imports nothing of this module but internal/money.
 // Adapters (httpbroker, alpaca, sandbox) import it; purchase imports it; nobody
 // else needs it but the wiring in cmd.
 package broker

@@ -33,7 +33,7 @@ type GateConfig struct {
 	Open time.Duration
 	// Rate is how many calls a second WaitTurn lets through; zero means no limit.
 	Rate float64
-	// MaxInFlight bounds the calls that are under way at once; zero means no bound.
+	// MaxInFlight bounds the calls that are in progress at once; zero means no bound.
 	MaxInFlight int
 	// OnState hears of each change of state, in order, one at a time, on the goroutine
 	// of some caller of the gate. It may use the gate.
@@ -43,12 +43,12 @@ type GateConfig struct {
 // defaultOpen is the breaker's interval where the configuration gives none.
 const defaultOpen = 10 * time.Second
 
-// overloadRetry is what a caller is told to wait while too many calls are under way:
+// overloadRetry is what a caller is told to wait while too many calls are in progress:
 // one of them ends within a broker timeout, mostly much sooner.
 const overloadRetry = time.Second
 
 // Gate keeps manners towards one broker, for one process: it stops calling a broker
-// that is plainly down, bounds the calls under way, and paces the workers. It is safe
+// that is plainly down, bounds the calls in progress, and paces the workers. It is safe
 // for concurrent use.
 type Gate struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}] // nil where turned off
@@ -68,7 +68,7 @@ type ClosedReason string
 const (
 	// ReasonBreaker: the broker is taken to be down.
 	ReasonBreaker ClosedReason = "breaker"
-	// ReasonOverload: too many calls are under way.
+	// ReasonOverload: too many calls are in progress.
 	ReasonOverload ClosedReason = "overload"
 )
 
@@ -133,7 +133,7 @@ func newLimiter(perSecond float64) *rate.Limiter {
 
 // Enter asks for one call's permission and never blocks. A refusal is a [*ClosedError].
 // Whoever is let in must call exactly one of Done and Cancel: a probe that never ends
-// keeps the breaker half open for ever.
+// keeps the breaker half open permanently.
 func (g *Gate) Enter() (*Call, error) {
 	defer g.news.tell()
 	if n := g.flying.Add(1); g.max > 0 && n > g.max {
@@ -153,8 +153,8 @@ func (g *Gate) Enter() (*Call, error) {
 	return call, nil
 }
 
-// retryAfter is the rest of the open interval, or, while a probe is under way, a tenth
-// of it: probes are answered soon or time out, and then the interval starts anew.
+// retryAfter is the rest of the open interval, or, while a probe is in progress, a tenth
+// of it: probes are answered soon or time out, and then the interval starts again.
 func (g *Gate) retryAfter(err error) time.Duration {
 	if errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return max(g.open/10, min(time.Second, g.open))
@@ -181,7 +181,7 @@ func (g *Gate) State() State {
 	return stateOf(g.breaker.State())
 }
 
-// InFlight tells how many calls are under way.
+// InFlight tells how many calls are in progress.
 func (g *Gate) InFlight() int { return int(g.flying.Load()) }
 
 func stateOf(s gobreaker.State) State {

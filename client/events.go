@@ -102,7 +102,7 @@ var errEnded = errors.New("the stream has ended")
 // errSilent: the connection is open and dead.
 var errSilent = errors.New("stream has gone silent")
 
-// hopeless tells whether the same request would be refused again.
+// hopeless reports whether the same request would be refused again.
 func hopeless(err error) bool {
 	var problem *Problem
 	if !errors.As(err, &problem) {

@@ -55,7 +55,7 @@ type Purchase struct {
 	SettledAt      *time.Time      `json:"settled_at"`
 }
 
-// Final tells whether nothing will change any more.
+// Final reports whether nothing will change any more.
 func (p Purchase) Final() bool { return p.Outcome == OutcomeCompleted || p.Outcome == OutcomeRejected }
 
 // BrokerKey is the key under which the broker knows the purchase.

@@ -17,15 +17,15 @@ import (
 
 	"holdfast/account"
 	"holdfast/api"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
-	"holdfast/broker/sandbox"
 	"holdfast/client"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/jobs"
 	"holdfast/outbox"
 	"holdfast/purchase"
+	"holdfast/sandbox"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -136,7 +136,7 @@ func (h *holdfast) params(t *testing.T) api.Params {
 	}
 	p.Purchases = purchase.New(purchase.Params{
 		Pool: h.pool, Accounts: p.Accounts, Broker: sandboxBroker(t), Gate: p.Gate, Scheduler: scheduler,
-		Committed: h.box.Poke, Switches: p.Switches, Observer: nobody{}, Log: quiet,
+		Committed: h.box.Wake, Switches: p.Switches, Observer: nobody{}, Log: quiet,
 		Policy: purchase.Policy{
 			RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
 			RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
@@ -194,5 +194,5 @@ func (h *holdfast) happen(t *testing.T, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.box.Poke()
+	h.box.Wake()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"holdfast/sql/dbsql"
+	"holdfast/jobs/db"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 	// in the summary and in every list, and nobody waits for the message.
 	alertLife = 24 * time.Hour
 	// The wait after a failed delivery is the alert's age within these bounds: each
-	// wait doubles the age, and a job that was lost and made anew keeps the pace.
+	// wait doubles the age, and a job that was lost and made again keeps the pace.
 	alertWaitMin = 5 * time.Second
 	alertWaitMax = time.Hour
 )
@@ -46,7 +46,7 @@ func (w *alertWorker) Work(ctx context.Context, job *river.Job[alertArgs]) error
 	if err != nil {
 		return river.JobCancel(errBadArgs)
 	}
-	alert, err := dbsql.New(w.pool).AlertToDeliver(ctx, id)
+	alert, err := db.New(w.pool).AlertToDeliver(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -56,10 +56,10 @@ func (w *alertWorker) Work(ctx context.Context, job *river.Job[alertArgs]) error
 	if err := w.deliver(ctx, alert); err != nil {
 		return w.postpone(ctx, job, alert, err)
 	}
-	return w.finish(ctx, job, (*dbsql.Queries).MarkAlertDelivered, id)
+	return w.finish(ctx, job, (*db.Queries).MarkAlertDelivered, id)
 }
 
-func (w *alertWorker) deliver(ctx context.Context, alert dbsql.AlertToDeliverRow) error {
+func (w *alertWorker) deliver(ctx context.Context, alert db.AlertToDeliverRow) error {
 	if w.webhook == nil {
 		w.log.ErrorContext(ctx, "alert", "alert_id", alert.ID, "type", alert.Type, "data", json.RawMessage(alert.Data))
 		return nil
@@ -70,7 +70,7 @@ func (w *alertWorker) deliver(ctx context.Context, alert dbsql.AlertToDeliverRow
 }
 
 func (w *alertWorker) postpone(
-	ctx context.Context, job *river.Job[alertArgs], alert dbsql.AlertToDeliverRow, cause error,
+	ctx context.Context, job *river.Job[alertArgs], alert db.AlertToDeliverRow, cause error,
 ) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return cause
@@ -79,7 +79,7 @@ func (w *alertWorker) postpone(
 	log := w.log.With("alert_id", alert.ID, "type", alert.Type, "age", age.Round(time.Second), "error", cause)
 	if age >= alertLife {
 		log.ErrorContext(ctx, "alert abandoned: a day of deliveries has failed", "data", json.RawMessage(alert.Data))
-		return w.finish(ctx, job, (*dbsql.Queries).MarkAlertAbandoned, alert.ID)
+		return w.finish(ctx, job, (*db.Queries).MarkAlertAbandoned, alert.ID)
 	}
 	var refused *RefusedError
 	level, wait := slog.LevelWarn, alertWait(age, 0)
@@ -105,10 +105,10 @@ func alertWait(age, rest time.Duration) time.Duration {
 
 // finish marks the alert and completes its job, both or neither.
 func (w *alertWorker) finish(
-	ctx context.Context, job *river.Job[alertArgs], mark func(*dbsql.Queries, context.Context, uuid.UUID) error, id uuid.UUID,
+	ctx context.Context, job *river.Job[alertArgs], mark func(*db.Queries, context.Context, uuid.UUID) error, id uuid.UUID,
 ) error {
 	err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-		if err := mark(dbsql.New(tx), ctx, id); err != nil {
+		if err := mark(db.New(tx), ctx, id); err != nil {
 			return err
 		}
 		return completeTx(ctx, tx, job)

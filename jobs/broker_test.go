@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/broker/httpbroker"
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 // unanswered is a symbol that the sandbox books and answers with a 500: UNKNOWN for us,
@@ -92,7 +92,7 @@ func (b *testBroker) note(running int64) {
 func (b *testBroker) places() int { return b.Ledger("").Places }
 
 // script makes the sandbox's next calls end as act says.
-func (b *testBroker) script(t *testing.T, act sandbox.Act) {
+func (b *testBroker) script(t *testing.T, act sandbox.Response) {
 	t.Helper()
 	must(t, b.Script(act))
 }

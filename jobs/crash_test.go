@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/purchase"
 )
 

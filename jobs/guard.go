@@ -20,7 +20,7 @@ const (
 	errorWaitBase = 5 * time.Second
 	errorWaitCap  = time.Minute
 	// keptErrors is how many errors River keeps with a job. It would keep every one
-	// for ever, so the later ones are in the log alone.
+	// permanently, so the later ones are in the log alone.
 	keptErrors = 20
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
-	"holdfast/broker/sandbox"
 	"holdfast/purchase"
+	"holdfast/sandbox"
 )
 
 func TestPassCompletesItsJob(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPassCompletesItsJob(t *testing.T) {
 func TestSnoozesEndWhereThePurchaseSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(r *rules) { r.MaxAttempts = 5 })
-	w.broker.script(t, sandbox.Act{Call: "lookup", Status: http.StatusServiceUnavailable, Times: 1000})
+	w.broker.script(t, sandbox.Response{Call: "lookup", Status: http.StatusServiceUnavailable, Times: 1000})
 	w.start(t)
 	p := w.submit(t)
 	w.await(t, purchase.ManualReview, p.ID)

@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"holdfast/broker/sandbox"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/purchase"
+	"holdfast/sandbox"
 )
 
 // toReview makes every lookup undecided, and one pass the limit.
 func (w *world) toReview(t *testing.T) {
 	t.Helper()
-	w.broker.script(t, sandbox.Act{Call: "lookup", Status: http.StatusServiceUnavailable, Times: 1000})
+	w.broker.script(t, sandbox.Response{Call: "lookup", Status: http.StatusServiceUnavailable, Times: 1000})
 }
 
 func onePass(r *rules) { r.MaxAttempts = 1 }
@@ -143,7 +143,7 @@ func TestAlertsOncePerHourAndType(t *testing.T) {
 func TestRefusedCredentialsAreToldOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.broker.script(t, sandbox.Act{Call: "lookup", Status: http.StatusUnauthorized, Times: 2})
+	w.broker.script(t, sandbox.Response{Call: "lookup", Status: http.StatusUnauthorized, Times: 2})
 	w.start(t)
 	p := w.submit(t)
 	w.await(t, purchase.Completed, p.ID)

@@ -13,8 +13,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"holdfast/jobs/db"
 	"holdfast/purchase"
-	"holdfast/sql/dbsql"
 )
 
 // maxInsert bounds one statement.
@@ -52,7 +52,7 @@ func NewScheduler(pool *pgxpool.Pool) (*Scheduler, error) {
 // of the jobs.
 func (s *Scheduler) ScheduleTx(ctx context.Context, tx pgx.Tx, work purchase.Work) error {
 	if len(work.Done) > 0 {
-		if err := dbsql.New(tx).CompleteJobs(ctx, work.Done); err != nil {
+		if err := db.New(tx).CompleteJobs(ctx, work.Done); err != nil {
 			return fmt.Errorf("complete jobs: %w", err)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Scheduler) insertTx(ctx context.Context, tx pgx.Tx, params []river.Inse
 		return nil
 	}
 	// River's own JobRetryTx does the same for one job a round trip.
-	if _, err := dbsql.New(tx).HurryJobs(ctx, waiting); err != nil {
+	if _, err := db.New(tx).RunJobsNow(ctx, waiting); err != nil {
 		return fmt.Errorf("hurry jobs: %w", err)
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"holdfast/jobs/db"
 	"holdfast/purchase"
-	"holdfast/sql/dbsql"
 )
 
 const (
@@ -48,7 +48,7 @@ type sweeper struct {
 	log       *slog.Logger
 	pruned    time.Time
 	// hurried: the first sweep of this process has passed.
-	hurried bool
+	expediting bool
 }
 
 func newSweeper(cfg Config, scheduler *Scheduler) *sweeper {
@@ -92,7 +92,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 		jobs, err = drain(ctx, s.service.SweepOrphans)
 		return err
 	})
-	s.step(ctx, "hurry strayed jobs", s.hurry)
+	s.step(ctx, "hurry strayed jobs", s.expedite)
 	s.step(ctx, "tell of repairs", func(ctx context.Context) error { return s.tell(ctx, pending, jobs) })
 	s.step(ctx, "sweep alerts", func(ctx context.Context) error {
 		_, err := drain(ctx, s.alerts)
@@ -136,7 +136,7 @@ func drain(ctx context.Context, f func(context.Context, int) (int, error)) (int,
 // too, but waits for its leader and discards kinds the leader does not know.
 func (s *sweeper) release(ctx context.Context) error {
 	n, err := drain(ctx, func(ctx context.Context, batch int) (int, error) {
-		n, err := dbsql.New(s.pool).ReleaseDeadJobs(ctx, s.rescue.Seconds(), int32(batch))
+		n, err := db.New(s.pool).ReleaseDeadJobs(ctx, s.rescue.Seconds(), int32(batch))
 		return int(n), err
 	})
 	if n > 0 {
@@ -145,16 +145,16 @@ func (s *sweeper) release(ctx context.Context) error {
 	return err
 }
 
-func (s *sweeper) hurry(ctx context.Context) error {
+func (s *sweeper) expedite(ctx context.Context) error {
 	n, err := drain(ctx, func(ctx context.Context, batch int) (int, error) {
-		n, err := dbsql.New(s.pool).HurryStrayedJobs(ctx, slack.Seconds(), int32(batch))
+		n, err := db.New(s.pool).RescheduleDriftedJobs(ctx, slack.Seconds(), int32(batch))
 		return int(n), err
 	})
 	level := slog.LevelWarn
-	if !s.hurried { // nobody ran what fell due while every process was down
+	if !s.expediting { // nobody ran what fell due while every process was down
 		level = slog.LevelInfo
 	}
-	s.hurried = true
+	s.expediting = true
 	if n > 0 {
 		s.log.Log(ctx, level, "hurried jobs that strayed from their purchase's time", "jobs", n)
 	}
@@ -174,7 +174,7 @@ func (s *sweeper) tell(ctx context.Context, pending, jobs int) error {
 func (s *sweeper) alerts(ctx context.Context, batch int) (int, error) {
 	found := 0
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		ids, err := dbsql.New(tx).UndeliveredAlerts(ctx, int32(batch))
+		ids, err := db.New(tx).UndeliveredAlerts(ctx, int32(batch))
 		if err != nil {
 			return fmt.Errorf("find alerts: %w", err)
 		}
@@ -188,7 +188,7 @@ func (s *sweeper) pruneOld(ctx context.Context) error {
 	if time.Since(s.pruned) < pruneEvery {
 		return nil
 	}
-	queries := dbsql.New(s.pool)
+	queries := db.New(s.pool)
 	_, tickets := queries.PruneTickets(ctx)
 	_, sessions := queries.PruneSessions(ctx)
 	var events error

@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/broker/sandbox"
 	"holdfast/purchase"
+	"holdfast/sandbox"
 )
 
 // River's table may refuse, hang or be gone. Then no purchase may become UNKNOWN, for none
@@ -65,7 +65,7 @@ func TestRiverTableInTrouble(t *testing.T) {
 func (w *world) waiting(t *testing.T) uuid.UUID {
 	t.Helper()
 	booked := true
-	w.broker.script(t, sandbox.Act{
+	w.broker.script(t, sandbox.Response{
 		Call: "place", Book: &booked, Status: http.StatusServiceUnavailable, Header: map[string]string{"Retry-After": "1200"},
 	})
 	p := w.submit(t)
@@ -188,7 +188,7 @@ func TestHurryLeavesWaitingJobsAlone(t *testing.T) {
 	w := newWorld(t)
 	for name, test := range map[string]struct {
 		due, scheduled time.Duration
-		hurried        bool
+		expediting     bool
 	}{
 		"NotDue":       {time.Hour, time.Hour, false},
 		"Near":         {0, 5 * time.Second, false},
@@ -200,9 +200,9 @@ func TestHurryLeavesWaitingJobsAlone(t *testing.T) {
 			p := w.submit(t)
 			w.exec(t, "UPDATE transaction_history SET next_retry = now() + make_interval(secs => $2) WHERE id = $1", p.ID, test.due.Seconds())
 			setState(t, w, w.job(t, p.ID).ID, "scheduled", time.Now().Add(test.scheduled))
-			must(t, w.sweeper(t).hurry(t.Context()))
-			if hurried := w.job(t, p.ID).State == "available"; hurried != test.hurried {
-				t.Errorf("hurried: %t, want %t", hurried, test.hurried)
+			must(t, w.sweeper(t).expedite(t.Context()))
+			if expediting := w.job(t, p.ID).State == "available"; expediting != test.expediting {
+				t.Errorf("hurried: %t, want %t", expediting, test.expediting)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 	"holdfast/account"
 	"holdfast/broker"
 	"holdfast/internal/metrics"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/purchase"
 )
 

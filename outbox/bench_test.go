@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 )
 

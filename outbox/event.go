@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"holdfast/sql/dbsql"
+	"holdfast/outbox/db"
 )
 
 // Event is one status change of one purchase, as it stands in the log.
@@ -31,7 +31,7 @@ type Filter struct {
 	PurchaseID uuid.UUID
 }
 
-// Match tells whether f chooses e.
+// Match reports whether f chooses e.
 func (f Filter) Match(e *Event) bool {
 	return (f.AccountID == "" || f.AccountID == e.AccountID) &&
 		(f.PurchaseID == uuid.Nil || f.PurchaseID == e.TransactionID)
@@ -44,7 +44,7 @@ type Message struct {
 	Wire []byte
 }
 
-func events(rows []dbsql.PurchaseEvent) []Event {
+func events(rows []db.PurchaseEvent) []Event {
 	list := make([]Event, len(rows))
 	for i, r := range rows {
 		list[i] = Event{

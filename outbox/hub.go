@@ -75,8 +75,8 @@ func NewHub(c HubConfig) *Hub {
 	return h
 }
 
-// Poke says that the log may have grown. It never blocks.
-func (h *Hub) Poke() { h.poke.give() }
+// Wake says that the log may have grown. It never blocks.
+func (h *Hub) Wake() { h.poke.give() }
 
 // Ready is closed once the hub knows where the log ends; before, nobody can subscribe.
 func (h *Hub) Ready() <-chan struct{} { return h.ready }
@@ -197,7 +197,7 @@ func (h *Hub) Feed(fresh []Event) {
 	}
 	h.mu.Unlock()
 	if !fits {
-		h.Poke()
+		h.Wake()
 	}
 }
 

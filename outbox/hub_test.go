@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 )
 
@@ -109,7 +109,7 @@ func TestTwoProcessesDeliverTheSame(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		turn++
-		boxes[turn%2].Poke()
+		boxes[turn%2].Wake()
 	})
 	for i, r := range readers {
 		eventually(t, "everything delivered", func() bool { return r.has() >= total })
@@ -144,7 +144,7 @@ func TestHubFilters(t *testing.T) {
 	commit(t, pool, other, "b", 2)
 	commit(t, pool, uuid.New(), "a", 2)
 	for move(t, pool, 0) > 0 {
-		hub.Poke()
+		hub.Wake()
 	}
 	eventually(t, "everything delivered", func() bool { return readers["Everything"].has() == 3 })
 	for name, c := range cases {
@@ -229,18 +229,18 @@ func TestNudge(t *testing.T) {
 	hub := startHub(t, pgtest.New(t))
 	woken := 0
 	sub := hub.Subscribe(outbox.Filter{}, 0, func(*outbox.Subscription) { woken++ })
-	sub.Nudge()
-	sub.Nudge()
+	sub.WakeIdle()
+	sub.WakeIdle()
 	if _, nudged, err := sub.Take(); woken != 1 || !nudged || err != nil {
 		t.Errorf("woken %d times, nudged %v, %v", woken, nudged, err)
 	}
-	sub.Nudge()
+	sub.WakeIdle()
 	if woken != 1 {
 		t.Errorf("woken again without a Take that found nothing")
 	}
 	sub.Take()
 	sub.Take()
-	sub.Nudge()
+	sub.WakeIdle()
 	if woken != 2 {
 		t.Errorf("woken %d times, want 2", woken)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgxlisten"
 
-	"holdfast/sql/dbsql"
+	"holdfast/outbox/db"
 )
 
 // channel is the one of all notifications; the function move_outbox and the query
@@ -59,7 +59,7 @@ type ListenerConfig struct {
 // the polls find.
 type Listener struct {
 	url     string
-	queries *dbsql.Queries
+	queries *db.Queries
 	wake    func(uint32)
 	beat    time.Duration
 	log     *slog.Logger
@@ -71,7 +71,7 @@ type Listener struct {
 
 // NewListener returns a listener that [Listener.Run] sets to work.
 func NewListener(c ListenerConfig) *Listener {
-	l := &Listener{url: c.URL, queries: dbsql.New(c.Pool), wake: c.Wake, beat: c.Beat, log: orDiscard(c.Log)}
+	l := &Listener{url: c.URL, queries: db.New(c.Pool), wake: c.Wake, beat: c.Beat, log: orDiscard(c.Log)}
 	if l.beat <= 0 {
 		l.beat = beatEvery
 	}
@@ -104,7 +104,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-// session listens until the watchdog finds it deaf, or ctx ends. It tells whether it had
+// session listens until the watchdog finds it deaf, or ctx ends. It reports whether it had
 // heard anything before, and whether it listened at all.
 func (l *Listener) session(ctx context.Context) (heard, opened bool) {
 	before := l.heard.Load()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/sql/dbsql"
+	"holdfast/outbox/db"
 )
 
 // readTimeout ends a read on a connection that has gone silent.
@@ -16,11 +16,11 @@ const readTimeout = 5 * time.Second
 
 // Log reads the events that are kept.
 type Log struct {
-	queries *dbsql.Queries
+	queries *db.Queries
 }
 
 // NewLog returns the log of a database.
-func NewLog(pool *pgxpool.Pool) *Log { return &Log{queries: dbsql.New(pool)} }
+func NewLog(pool *pgxpool.Pool) *Log { return &Log{queries: db.New(pool)} }
 
 // Bounds says where the log stands. Every event above Dropped and up to Last is kept; a
 // cursor below Dropped has missed something, one above Last was never given out.
@@ -54,10 +54,10 @@ func (l *Log) Read(ctx context.Context, f Filter, after, until int64, batch int)
 
 // read goes by the purchase where both filters are set; what the account then takes away
 // is all or nothing, for a purchase has one account.
-func (l *Log) read(ctx context.Context, f Filter, after, until int64, batch int32) ([]dbsql.PurchaseEvent, error) {
+func (l *Log) read(ctx context.Context, f Filter, after, until int64, batch int32) ([]db.PurchaseEvent, error) {
 	switch {
 	case f.PurchaseID != uuid.Nil:
-		rows, err := l.queries.EventsAfterOfPurchase(ctx, dbsql.EventsAfterOfPurchaseParams{
+		rows, err := l.queries.EventsAfterOfPurchase(ctx, db.EventsAfterOfPurchaseParams{
 			TransactionID: f.PurchaseID, After: after, Until: until, Batch: batch,
 		})
 		if err == nil && len(rows) > 0 && f.AccountID != "" && f.AccountID != rows[0].AccountID {
@@ -65,7 +65,7 @@ func (l *Log) read(ctx context.Context, f Filter, after, until int64, batch int3
 		}
 		return rows, err
 	case f.AccountID != "":
-		return l.queries.EventsAfterOfAccount(ctx, dbsql.EventsAfterOfAccountParams{
+		return l.queries.EventsAfterOfAccount(ctx, db.EventsAfterOfAccountParams{
 			AccountID: f.AccountID, After: after, Until: until, Batch: batch,
 		})
 	default:

@@ -55,14 +55,14 @@ func New(c Config) *Outbox {
 // told wakes the hub, unless this process's own relay feeds it what was told. The relay
 // may be one batch further by then; so may the hub.
 func (o *Outbox) told(backend uint32) {
-	if !o.Relay.Told(backend) {
-		o.Hub.Poke()
+	if !o.Relay.publish(backend) {
+		o.Hub.Wake()
 	}
 }
 
-// Poke says that a transaction with an event has committed; call it after each. It never
+// Wake says that a transaction with an event has committed; call it after each. It never
 // blocks.
-func (o *Outbox) Poke() { o.Relay.Poke() }
+func (o *Outbox) Wake() { o.Relay.Wake() }
 
 // Lag is how far events are behind their commits here.
 func (o *Outbox) Lag() time.Duration {

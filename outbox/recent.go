@@ -42,7 +42,7 @@ func (r *recent) after(after int64, f Filter) ([]*Message, bool) {
 	return found, true
 }
 
-// Recent tells whether everything after an event is known without the log: whoever saw it
+// Recent reports whether everything after an event is known without the log: whoever saw it
 // last can subscribe at once, or nearly. An event yet to come is not recent.
 func (h *Hub) Recent(id int64) bool {
 	h.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"holdfast/sql/dbsql"
+	"holdfast/outbox/db"
 )
 
 const (
@@ -77,9 +77,9 @@ func NewRelay(c RelayConfig) *Relay {
 	return r
 }
 
-// Poke says that a transaction with an event has committed. It never blocks, and costs
+// Wake says that a transaction with an event has committed. It never blocks, and costs
 // nothing where a batch is due anyway.
-func (r *Relay) Poke() { r.poke.give() }
+func (r *Relay) Wake() { r.poke.give() }
 
 // Lag is how long the slowest event of the last batch had waited for its number, or for
 // how long none could be given. 0 where nothing waits.
@@ -137,25 +137,25 @@ func (r *Relay) move(ctx context.Context) (int, error) {
 }
 
 // batch is one statement; its rows are committed where it returns no error.
-func (r *Relay) batch(ctx context.Context, mark int64) ([]dbsql.PurchaseEvent, error) {
+func (r *Relay) batch(ctx context.Context, mark int64) ([]db.PurchaseEvent, error) {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
 	r.backend.Store(conn.Conn().PgConn().PID())
-	rows, err := dbsql.New(conn).MoveOutbox(ctx, mark, batchMax)
+	rows, err := db.New(conn).MoveOutbox(ctx, mark, batchMax)
 	if err != nil {
 		return nil, err
 	}
 	return rows, nil
 }
 
-// Told tells whether a notification of a server process is of this relay's own last
+// Told reports whether a notification of a server process is of this relay's own last
 // batch: what it tells of has been fed already, or is about to be.
-func (r *Relay) Told(backend uint32) bool { return backend == r.backend.Load() }
+func (r *Relay) publish(backend uint32) bool { return backend == r.backend.Load() }
 
-func slowest(rows []dbsql.PurchaseEvent) time.Duration {
+func slowest(rows []db.PurchaseEvent) time.Duration {
 	var lag time.Duration
 	for _, row := range rows {
 		lag = max(lag, row.LoggedAt.Sub(row.OccurredAt))

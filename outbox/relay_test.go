@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 )
 
@@ -146,7 +146,7 @@ func TestRelayUnderManyWriters(t *testing.T) {
 		relays[i] = outbox.NewRelay(outbox.RelayConfig{Pool: pool, Poll: 50 * time.Millisecond})
 		start(t, relays[i].Run)
 	}
-	total := writers(t, pgtest.Pool(t, pool.Config().ConnString()), 12, 40, func() { relays[rand.IntN(3)].Poke() })
+	total := writers(t, pgtest.Pool(t, pool.Config().ConnString()), 12, 40, func() { relays[rand.IntN(3)].Wake() })
 	eventually(t, "all events logged", func() bool { return len(logged(t, pool)) >= total })
 	events := logged(t, pool)
 	if len(events) != total {
@@ -164,7 +164,7 @@ func TestRelaySurvivesItsBackends(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	killed := make(chan int)
 	go func() { killed <- killBackends(ctx, t, pool, "doomed-relay") }()
-	total := writers(t, pgtest.Pool(t, pool.Config().ConnString()), 8, 40, relay.Poke)
+	total := writers(t, pgtest.Pool(t, pool.Config().ConnString()), 8, 40, relay.Wake)
 	cancel()
 	if n := <-killed; n < 10 {
 		t.Fatalf("only %d backends were killed: the test shows nothing", n)
@@ -234,7 +234,7 @@ func TestRelayPassesLongTransactions(t *testing.T) {
 	for i := range 20 {
 		begun := time.Now()
 		commit(t, pool, uuid.New(), "acct", 2)
-		relay.Poke()
+		relay.Wake()
 		eventually(t, "the event is logged", func() bool { return len(logged(t, pool)) == i+1 })
 		if took := time.Since(begun); took > time.Second {
 			t.Fatalf("event took %v", took)
@@ -259,7 +259,7 @@ func TestRelayFindsStragglers(t *testing.T) {
 	}
 	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); { // the mark moves past it
 		commit(t, pool, uuid.New(), "acct", 2)
-		relay.Poke()
+		relay.Wake()
 		<-time.After(100 * time.Millisecond)
 	}
 	n := len(logged(t, pool))
@@ -268,7 +268,7 @@ func TestRelayFindsStragglers(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit(t, pool, purchase, "late", 3)
-	relay.Poke()
+	relay.Wake()
 	eventually(t, "the straggler is logged", func() bool { return len(logged(t, pool)) >= n+2 })
 	if took := time.Since(begun); took > time.Second {
 		t.Errorf("the straggler took %v", took)

@@ -72,7 +72,7 @@ func TestOutboxSurvivesCrashesOfTheDatabase(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				insist(ctx, pools[w%2], boxes[w%2].Poke)
+				insist(ctx, pools[w%2], boxes[w%2].Wake)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/sql/dbsql"
+	"holdfast/outbox/db"
 )
 
 const (
@@ -67,7 +67,7 @@ func (r *Retention) Run(ctx context.Context) error {
 // first that fails, for the next would wait for the same lock, and everyone behind it;
 // the rest is left for the next time.
 func (r *Retention) Prune(ctx context.Context) error {
-	now, err := dbsql.New(r.pool).DatabaseTime(ctx)
+	now, err := db.New(r.pool).DatabaseTime(ctx)
 	if err != nil {
 		return fmt.Errorf("read database time: %w", err)
 	}
@@ -84,7 +84,7 @@ func (r *Retention) Prune(ctx context.Context) error {
 // there: moving its events would take the log's lock for as long.
 func (r *Retention) ensure(ctx context.Context, from time.Time) error {
 	name := partitionPrefix + from.Format(dayLayout)
-	exists, err := dbsql.New(r.pool).RelationExists(ctx, name)
+	exists, err := db.New(r.pool).RelationExists(ctx, name)
 	if err != nil {
 		return fmt.Errorf("look for partition %s: %w", name, err)
 	}
@@ -112,7 +112,7 @@ func (r *Retention) ensure(ctx context.Context, from time.Time) error {
 
 // drop takes away all days before one.
 func (r *Retention) drop(ctx context.Context, before time.Time) error {
-	names, err := dbsql.New(r.pool).EventDays(ctx)
+	names, err := db.New(r.pool).EventDays(ctx)
 	if err != nil {
 		return fmt.Errorf("list partitions: %w", err)
 	}
@@ -133,7 +133,7 @@ func (r *Retention) drop(ctx context.Context, before time.Time) error {
 func (r *Retention) dropDay(ctx context.Context, name string) error {
 	table := pgx.Identifier{name}.Sanitize()
 	err := r.locked(ctx, func(tx pgx.Tx) error {
-		q := dbsql.New(tx)
+		q := db.New(tx)
 		if _, err := q.LockEventHead(ctx); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *Retention) dropDay(ctx context.Context, name string) error {
 
 func (r *Retention) clearDefault(ctx context.Context, before time.Time) error {
 	err := r.locked(ctx, func(tx pgx.Tx) error {
-		q := dbsql.New(tx)
+		q := db.New(tx)
 		if _, err := q.LockEventHead(ctx); err != nil {
 			return err
 		}

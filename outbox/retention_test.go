@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 )
 
@@ -133,7 +133,7 @@ func TestRetentionWaitsForNobody(t *testing.T) {
 	for i := range 20 {
 		begun := time.Now()
 		commit(t, pool, uuid.New(), "acct", 2)
-		relay.Poke()
+		relay.Wake()
 		eventually(t, "the event is logged", func() bool { return bounds(t, pool).Last == int64(i+1) })
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("event took %v", took)

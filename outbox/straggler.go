@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"holdfast/sql/dbsql"
+	"holdfast/outbox/db"
 )
 
 // markLag is how old the mark is kept. A transaction that commits sooner after taking
@@ -38,7 +38,7 @@ func (r *Relay) advance(ctx context.Context, samples []sample) []sample {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	now := time.Now()
-	queries := dbsql.New(r.pool)
+	queries := db.New(r.pool)
 	id, err := queries.OutboxSequence(ctx)
 	if err != nil || id < r.mark.Load() {
 		r.mark.Store(0)
@@ -59,7 +59,7 @@ func (r *Relay) advance(ctx context.Context, samples []sample) []sample {
 		r.mark.Store(0)
 	case left:
 		r.whole.Store(true)
-		r.Poke()
+		r.Wake()
 	default:
 		r.mark.Store(mark)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/outbox"
 )
 
@@ -65,7 +65,7 @@ func TestManyStragglers(t *testing.T) {
 		relays[i] = outbox.NewRelay(outbox.RelayConfig{Pool: pool})
 		start(t, relays[i].Run)
 	}
-	poke := func() { relays[rand.IntN(len(relays))].Poke() }
+	poke := func() { relays[rand.IntN(len(relays))].Wake() }
 	busy := pgtest.Pool(t, pool.Config().ConnString())
 	ctx, cancel := context.WithCancel(t.Context())
 	var plain, late sync.WaitGroup

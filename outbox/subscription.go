@@ -42,7 +42,7 @@ func (h *Hub) Subscribe(f Filter, after int64, wake func(*Subscription)) *Subscr
 	s := &Subscription{hub: h, filter: f, wake: wake, after: after, waiting: waiting}
 	h.members.add(s)
 	if len(waiting) > 0 {
-		s.rouse()
+		s.onNotify()
 	}
 	return s
 }
@@ -63,17 +63,17 @@ func (s *Subscription) push(m *Message) bool {
 		return false
 	}
 	s.waiting = append(s.waiting, m)
-	s.rouse()
+	s.onNotify()
 	return true
 }
 
 // fail ends the subscription; the caller holds mu.
 func (s *Subscription) fail(err error) {
 	s.err, s.waiting = err, nil
-	s.rouse()
+	s.onNotify()
 }
 
-func (s *Subscription) rouse() {
+func (s *Subscription) onNotify() {
 	if !s.awake {
 		s.awake = true
 		s.wake(s)
@@ -91,12 +91,12 @@ func (s *Subscription) Take() (messages []*Message, nudged bool, err error) {
 	return messages, nudged, s.err
 }
 
-// Nudge wakes the subscriber without an event.
-func (s *Subscription) Nudge() {
+// WakeIdle wakes the subscriber without an event.
+func (s *Subscription) WakeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nudged = true
-	s.rouse()
+	s.onNotify()
 }
 
 // Close ends the subscription; its next Take returns err, or [ErrClosed] for nil. It may

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // The types of alert beside purchase.manual_review; each is raised at most once an hour.
@@ -29,7 +29,7 @@ func (s *Service) RaiseAlert(ctx context.Context, kind string, data map[string]a
 		return fmt.Errorf("encode alert: %w", err)
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := dbsql.New(tx)
+		queries := db.New(tx)
 		if err := queries.LockAlertType(ctx, kind); err != nil {
 			return fmt.Errorf("raise alert: %w", err)
 		}
@@ -77,7 +77,7 @@ func (s *Service) noteContradiction(ctx context.Context, now row, said Status, b
 	}
 	s.observer.Contradiction()
 	s.log.Error("answer contradicts a final status", "purchase_id", now.ID, "detail", detail)
-	err := dbsql.New(s.pool).InsertNotes(ctx, dbsql.InsertNotesParams{
+	err := db.New(s.pool).InsertNotes(ctx, db.InsertNotesParams{
 		Ids: []uuid.UUID{now.ID}, Code: "contradiction", Detail: detail, Actor: actorWorker,
 	})
 	if err != nil {

@@ -10,12 +10,12 @@ const (
 	// maxBatch bounds the purchases that share a statement, and with it how long their
 	// accounts stay locked.
 	maxBatch = 64
-	// maxStatements is how many batches are under way at once: while one waits for the
+	// maxStatements is how many batches are in progress at once: while one waits for the
 	// disk the next is made. More of them are smaller, and dearer by the purchase.
 	maxStatements = 2
 )
 
-// batcher lets callers that come while statements are under way share the next one: one
+// batcher lets callers that come while statements are in progress share the next one: one
 // commit, one wait for the disk, one lock of an account they have in common. Nobody
 // lingers for company: a lone caller's batch of one starts at once.
 type batcher[In, Out any] struct {

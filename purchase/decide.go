@@ -28,7 +28,7 @@ func (s *Service) decideLookup(p *pass, by exchange) decision {
 	if said := contradiction(p.row, a); said != "" {
 		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
 	}
-	switch a.Evidence {
+	switch a.Verdict {
 	case broker.Accepted:
 		return decision{to: Completed, evidence: ByLookup}
 	case broker.Rejected:
@@ -40,9 +40,9 @@ func (s *Service) decideLookup(p *pass, by exchange) decision {
 	}
 }
 
-// found tells whether the answer speaks of an order under this purchase's key.
+// found reports whether the answer speaks of an order under this purchase's key.
 func found(a broker.Answer) bool {
-	return a.Evidence == broker.Accepted || a.Evidence == broker.Rejected || a.Evidence == broker.Processing
+	return a.Verdict == broker.Accepted || a.Verdict == broker.Rejected || a.Verdict == broker.Processing
 }
 
 // decideAbsent weighs a "not found": it is believed only a settle time after the last
@@ -73,11 +73,11 @@ func (s *Service) decideReplay(p *pass, by exchange) decision {
 		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
 	}
 	switch {
-	case a.Evidence == broker.Accepted:
+	case a.Verdict == broker.Accepted:
 		return decision{to: Completed, evidence: ByReplay}
-	case a.Evidence == broker.Rejected && a.StatusCode < 300:
+	case a.Verdict == broker.Rejected && a.StatusCode < 300:
 		return decision{to: Rejected, evidence: ByReplay, reason: a.Code}
-	case a.Evidence == broker.Rejected && !a.AboutCaller && !a.Duplicate:
+	case a.Verdict == broker.Rejected && !a.AboutCaller && !a.Duplicate:
 		d := s.wait(p, a)
 		d.replayCode = codeOr4xx(a.Code)
 		return d
@@ -95,7 +95,7 @@ func (s *Service) wait(p *pass, a broker.Answer) decision {
 	d := decision{passes: 1, reason: waitReason(a)}
 	n := int(p.row.Attempts) + 1
 	d.wait = s.policy.Wait(n)
-	if a.Evidence == broker.Processing && s.can.ProcessingInterval > 0 {
+	if a.Verdict == broker.Processing && s.can.ProcessingInterval > 0 {
 		d.passes, d.wait = 0, spread(s.can.ProcessingInterval, s.policy.Jitter)
 	} else if n >= s.policy.MaxAttempts {
 		return decision{to: ManualReview, reason: ReasonAttemptsExhausted}
@@ -109,7 +109,7 @@ func (s *Service) wait(p *pass, a broker.Answer) decision {
 // That a lookup could not be made says nothing about it and stands in the history.
 func waitReason(a broker.Answer) string {
 	switch {
-	case a.Evidence == broker.Processing:
+	case a.Verdict == broker.Processing:
 		return string(broker.InProcessing)
 	case a.Duplicate:
 		return string(broker.DuplicateKey)

@@ -20,7 +20,7 @@ var (
 	// ErrAlreadySettled: the purchase is final already, with another outcome or not by
 	// an operator.
 	ErrAlreadySettled = errors.New("purchase is already settled")
-	// ErrNotResolvable: the first call is still under way.
+	// ErrNotResolvable: the first call is still in progress.
 	ErrNotResolvable = errors.New("purchase is pending and cannot be resolved yet")
 	// ErrNotReconcilable: the purchase is neither UNKNOWN nor in MANUAL_REVIEW.
 	ErrNotReconcilable = errors.New("purchase cannot be reconciled")

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/broker"
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // History returns everything that happened to a purchase, in order.
@@ -17,8 +17,8 @@ func (s *Service) History(ctx context.Context, id uuid.UUID) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	queries := dbsql.New(s.pool)
-	transitions, err := queries.Transitions(ctx, id)
+	queries := db.New(s.pool)
+	diagram, err := queries.Transitions(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read transitions: %w", err)
 	}
@@ -30,14 +30,14 @@ func (s *Service) History(ctx context.Context, id uuid.UUID) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read notes: %w", err)
 	}
-	return assemble(r, transitions, attempts, notes), nil
+	return assemble(r, diagram, attempts, notes), nil
 }
 
 // assemble puts together what the purchase's own row tells (its birth, its place call
 // and, where that ended it, its end) and what was written beside it.
-func assemble(r row, transitions []dbsql.PurchaseTransition, attempts []dbsql.BrokerAttempt, notes []dbsql.PurchaseNote) []Entry {
+func assemble(r row, diagram []db.PurchaseTransition, attempts []db.BrokerAttempt, notes []db.PurchaseNote) []Entry {
 	entries := []Entry{{At: r.CreatedAt, Kind: EntryStatus, Status: Pending, Version: 1, Actor: actorClient}}
-	late := slices.ContainsFunc(attempts, func(a dbsql.BrokerAttempt) bool { return a.Call == callPlace })
+	late := slices.ContainsFunc(attempts, func(a db.BrokerAttempt) bool { return a.Call == callPlace })
 	if !late && Status(r.Status) != Pending {
 		entries = append(entries, placeEntry(r))
 	}
@@ -50,7 +50,7 @@ func assemble(r row, transitions []dbsql.PurchaseTransition, attempts []dbsql.Br
 			Reason: r.Reason, Actor: actorClient,
 		})
 	}
-	for _, t := range transitions {
+	for _, t := range diagram {
 		entries = append(entries, Entry{
 			At: t.At, Kind: EntryStatus, Status: Status(t.Status), Version: int(t.Version), Reason: t.Reason, Actor: t.Actor,
 		})
@@ -62,7 +62,7 @@ func assemble(r row, transitions []dbsql.PurchaseTransition, attempts []dbsql.Br
 	return entries
 }
 
-// plain tells whether the first call ended the purchase: then no transition is written.
+// plain reports whether the first call ended the purchase: then no transition is written.
 func plain(r row) bool {
 	return r.Version == 2 && deref(r.Evidence) == string(ByReply)
 }
@@ -80,7 +80,7 @@ func placeEntry(r row) Entry {
 	return entry
 }
 
-func attemptEntry(a dbsql.BrokerAttempt) Entry {
+func attemptEntry(a db.BrokerAttempt) Entry {
 	entry := Entry{
 		At: a.StartedAt, Kind: EntryAttempt, Call: a.Call, Reason: a.Reason,
 		StatusCode: intPointer(a.StatusCode), DurationMS: a.DurationMs,

@@ -41,14 +41,14 @@ func (l *line) dial(ctx context.Context, network, address string) (net.Conn, err
 // lossy is a connection that breaks instead of bringing the answer that is to be lost.
 type lossy struct {
 	net.Conn
-	line *line
-	kept []byte
+	line     *line
+	truncate []byte
 }
 
 func (c *lossy) Write(p []byte) (int, error) {
 	if c.line.hold.CompareAndSwap(true, false) {
 		c.line.held.Store(c)
-		c.kept = bytes.Clone(p)
+		c.truncate = bytes.Clone(p)
 		return len(p), nil
 	}
 	if c.line.held.Load() == c {
@@ -71,7 +71,7 @@ func (b *bundle) deliver(l *line) {
 	const sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 	before := b.count(sessions)
 	c := l.held.Load()
-	if _, err := c.Conn.Write(c.kept); err != nil {
+	if _, err := c.Conn.Write(c.truncate); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := c.Conn.Close(); err != nil {

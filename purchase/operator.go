@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // bulkBatch is how many purchases of a bulk reconciliation share a transaction, and
@@ -30,7 +30,7 @@ func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
 		if settled || err != nil {
 			return fromRow(now), err
 		}
-		moved, ok, err := s.moveOne(ctx, resolutionMove(now, r))
+		moved, ok, err := s.applyTransition(ctx, resolutionTransition(now, r))
 		if err != nil {
 			return Purchase{}, err
 		}
@@ -43,7 +43,7 @@ func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
 	}
 }
 
-// resolvable tells whether the word was said before (settled) or cannot be said.
+// resolvable reports whether the word was said before (settled) or cannot be said.
 func resolvable(now row, r Resolution) (settled bool, err error) {
 	status := Status(now.Status)
 	switch {
@@ -58,8 +58,8 @@ func resolvable(now row, r Resolution) (settled bool, err error) {
 	}
 }
 
-func resolutionMove(now row, r Resolution) move {
-	m := move{
+func resolutionTransition(now row, r Resolution) transition {
+	m := transition{
 		id: now.ID, from: Status(now.Status), version: now.Version, claim: anyClaim,
 		evidence: ByOperator, actor: r.Actor, noteCode: "resolution", noteDetail: r.Note, orderID: r.OrderID,
 	}
@@ -85,7 +85,7 @@ func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Pu
 		case Unknown:
 			after, ok, err = s.dueNow(ctx, id, actor)
 		case ManualReview:
-			after, ok, err = s.moveOne(ctx, reopening(now.ID, now.Version, actor))
+			after, ok, err = s.applyTransition(ctx, reopening(now.ID, now.Version, actor))
 		default:
 			return fromRow(now), ErrNotReconcilable
 		}
@@ -98,8 +98,8 @@ func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Pu
 	}
 }
 
-func reopening(id uuid.UUID, version int32, actor string) move {
-	return move{
+func reopening(id uuid.UUID, version int32, actor string) transition {
+	return transition{
 		id: id, from: ManualReview, version: version, claim: anyClaim,
 		to: Unknown, reason: ReasonReconcileRequested, actor: actor, passes: -1,
 	}
@@ -107,7 +107,7 @@ func reopening(id uuid.UUID, version int32, actor string) move {
 
 func (s *Service) dueNow(ctx context.Context, id uuid.UUID, actor string) (after row, ok bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := dbsql.New(tx)
+		queries := db.New(tx)
 		if after, err = queries.DueNow(ctx, id, string(Unknown)); errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -124,7 +124,7 @@ func (s *Service) dueNow(ctx context.Context, id uuid.UUID, actor string) (after
 }
 
 func noteReconcile(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, actor string) error {
-	err := dbsql.New(tx).InsertNotes(ctx, dbsql.InsertNotesParams{
+	err := db.New(tx).InsertNotes(ctx, db.InsertNotesParams{
 		Ids: ids, Code: ReasonReconcileRequested, Detail: "due now", Actor: actor,
 	})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Service) ReconcileMany(ctx context.Context, b BulkReconciliation) ([]uu
 	var touched []uuid.UUID
 	after := uuid.Nil
 	for {
-		batch, err := dbsql.New(s.pool).SelectReconcilable(ctx, dbsql.SelectReconcilableParams{
+		batch, err := db.New(s.pool).SelectReconcilable(ctx, db.SelectReconcilableParams{
 			Status: string(b.Status), AccountID: b.AccountID, Reason: b.Reason,
 			OlderThan: b.OlderThan.Seconds(), After: after, Batch: bulkBatch,
 		})
@@ -162,12 +162,12 @@ func (s *Service) ReconcileMany(ctx context.Context, b BulkReconciliation) ([]uu
 	}
 }
 
-func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batch []dbsql.SelectReconcilableRow) ([]uuid.UUID, error) {
+func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batch []db.SelectReconcilableRow) ([]uuid.UUID, error) {
 	ids := make([]uuid.UUID, len(batch))
-	moves := make([]move, len(batch))
+	changes := make([]transition, len(batch))
 	for i, r := range batch {
 		ids[i] = r.ID
-		moves[i] = reopening(r.ID, r.Version, b.Actor)
+		changes[i] = reopening(r.ID, r.Version, b.Actor)
 	}
 	if b.DryRun {
 		return ids, nil
@@ -175,7 +175,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 	if b.Status == Unknown {
 		return s.manyDueNow(ctx, ids, b.Actor)
 	}
-	moved, err := s.moveAll(ctx, moves)
+	moved, err := s.applyTransitions(ctx, changes)
 	reopened := make([]uuid.UUID, 0, len(moved))
 	for _, r := range moved {
 		reopened = append(reopened, r.ID)
@@ -185,7 +185,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 
 func (s *Service) manyDueNow(ctx context.Context, ids []uuid.UUID, actor string) (due []uuid.UUID, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if due, err = dbsql.New(tx).ManyDueNow(ctx, string(Unknown), ids); err != nil {
+		if due, err = db.New(tx).ManyDueNow(ctx, string(Unknown), ids); err != nil {
 			return fmt.Errorf("make purchases due: %w", err)
 		}
 		if len(due) == 0 {

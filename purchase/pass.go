@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/broker"
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // What a pass came to, beside the statuses it may have moved a purchase into.
@@ -19,9 +19,9 @@ const (
 	resultDeferred = "deferred"
 	resultLostRace = "lost_race"
 	// resultPutOff: a pause, the breaker or the bound held the pass back; no attempt.
-	resultPutOff = "put_off"
+	resultPostponed = "put_off"
 	// resultNothing: the purchase needs no pass now.
-	resultNothing = "nothing"
+	resultNoop = "nothing"
 )
 
 // foreignBrokerWait is how soon to look again at a purchase that another broker took.
@@ -42,7 +42,7 @@ type PassOutcome struct {
 	Again time.Duration
 }
 
-// pass is one reconciliation under way: the claimed purchase and what time it is.
+// pass is one reconciliation in progress: the claimed purchase and what time it is.
 type pass struct {
 	row   row
 	began time.Time
@@ -58,14 +58,14 @@ type pass struct {
 // nothing was decided and the same job may simply run again.
 func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcome, error) {
 	if s.switches.PassesPaused() {
-		return PassOutcome{Result: resultPutOff, Again: spread(retryAfterTrouble, 0.5)}, nil
+		return PassOutcome{Result: resultPostponed, Again: spread(retryAfterTrouble, 0.5)}, nil
 	}
 	if err := s.gate.WaitTurn(ctx); err != nil {
-		return s.noTurn(ctx, err)
+		return s.throttled(ctx, err)
 	}
-	call, putOff, err := s.enter()
+	call, postpone, err := s.enter()
 	if call == nil {
-		return putOff, err
+		return postpone, err
 	}
 	defer call.Cancel()
 	p, outcome, err := s.claim(ctx, id)
@@ -74,18 +74,18 @@ func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcom
 	}
 	p.job = job
 	outcome, err = s.run(ctx, p, call)
-	if err == nil && outcome.Result != resultPutOff {
+	if err == nil && outcome.Result != resultPostponed {
 		s.observer.PassEnded(outcome.Result)
 	}
 	return outcome, err
 }
 
 // noTurn puts a pass off that would not get its turn in time, unless it was stopped.
-func (s *Service) noTurn(ctx context.Context, cause error) (PassOutcome, error) {
+func (s *Service) throttled(ctx context.Context, cause error) (PassOutcome, error) {
 	if ctx.Err() != nil {
 		return PassOutcome{}, cause
 	}
-	return PassOutcome{Result: resultPutOff, Again: spread(s.policy.RescueAfter/2, 0.5)}, nil
+	return PassOutcome{Result: resultPostponed, Again: spread(s.policy.RescueAfter/2, 0.5)}, nil
 }
 
 // enter asks the gate for one call; where it is refused, the pass is put off.
@@ -93,14 +93,14 @@ func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 	call, err := s.gate.Enter()
 	var closed *broker.ClosedError
 	if errors.As(err, &closed) {
-		return nil, PassOutcome{Result: resultPutOff, Again: spread(max(closed.RetryAfter, time.Second), 0.2)}, nil
+		return nil, PassOutcome{Result: resultPostponed, Again: spread(max(closed.RetryAfter, time.Second), 0.2)}, nil
 	}
 	return call, PassOutcome{}, err
 }
 
 // claiming is what came of one purchase's claim.
-type claiming struct {
-	claimed *dbsql.ClaimPassesRow
+type claimResult struct {
+	claimed *db.ClaimPassesRow
 	err     error
 }
 
@@ -112,7 +112,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, 
 		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", got.err)
 	}
 	if got.claimed == nil {
-		outcome, err := s.notNow(ctx, id)
+		outcome, err := s.whenDue(ctx, id)
 		return nil, outcome, err
 	}
 	return &pass{
@@ -122,27 +122,27 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, 
 }
 
 // claimAll claims purchases in one statement, each for the first who asks.
-func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []claiming {
-	rows, err := dbsql.New(s.pool).ClaimPasses(ctx, dbsql.ClaimPassesParams{
+func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []claimResult {
+	rows, err := db.New(s.pool).ClaimPasses(ctx, db.ClaimPassesParams{
 		Ids: ids, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), Unknown: string(Unknown),
 	})
-	claimed := make(map[uuid.UUID]*dbsql.ClaimPassesRow, len(rows))
+	claimed := make(map[uuid.UUID]*db.ClaimPassesRow, len(rows))
 	for i := range rows {
 		claimed[rows[i].TransactionHistory.ID] = &rows[i]
 	}
-	done := make([]claiming, len(ids))
+	done := make([]claimResult, len(ids))
 	for i, id := range ids {
-		done[i] = claiming{claimed: claimed[id], err: err}
+		done[i] = claimResult{claimed: claimed[id], err: err}
 		delete(claimed, id)
 	}
 	return done
 }
 
 // notNow says when to ask again for a purchase that could not be claimed.
-func (s *Service) notNow(ctx context.Context, id uuid.UUID) (PassOutcome, error) {
-	due, err := dbsql.New(s.pool).PassDue(ctx, id)
+func (s *Service) whenDue(ctx context.Context, id uuid.UUID) (PassOutcome, error) {
+	due, err := db.New(s.pool).PassDue(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && Status(due.Status) != Unknown) {
-		return PassOutcome{Result: resultNothing}, nil
+		return PassOutcome{Result: resultNoop}, nil
 	}
 	if err != nil {
 		return PassOutcome{}, fmt.Errorf("read when a pass is due: %w", err)
@@ -150,12 +150,12 @@ func (s *Service) notNow(ctx context.Context, id uuid.UUID) (PassOutcome, error)
 	if due.Broker != s.can.Name {
 		s.log.Error("purchase was placed with another broker than this worker serves",
 			"purchase_id", id, "broker", due.Broker, "serves", s.can.Name)
-		return PassOutcome{Result: resultNothing, Again: foreignBrokerWait}, nil
+		return PassOutcome{Result: resultNoop, Again: foreignBrokerWait}, nil
 	}
 	if due.DueIn <= 0 {
-		return PassOutcome{Result: resultNothing, Again: busyAgain}, nil
+		return PassOutcome{Result: resultNoop, Again: busyAgain}, nil
 	}
-	return PassOutcome{Result: resultNothing, Again: max(seconds(due.DueIn), minAgain)}, nil
+	return PassOutcome{Result: resultNoop, Again: max(seconds(due.DueIn), minAgain)}, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -168,7 +168,7 @@ func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutc
 		return s.broker.Lookup(ctx, p.row.BrokerKey)
 	})
 	if err := ctx.Err(); err != nil {
-		return PassOutcome{}, s.giveBack(ctx, p, err)
+		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
 	looked := exchange{call: callLookup, answer: answer}
 	decided := s.decideLookup(p, looked)
@@ -194,7 +194,7 @@ func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.C
 
 // giveBack returns a claim whose pass was stopped before it could decide, by a shutdown
 // or the end of its lease; the pass is no attempt.
-func (s *Service) giveBack(ctx context.Context, p *pass, cause error) error {
+func (s *Service) releaseClaim(ctx context.Context, p *pass, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	err := s.release(ctx, p, 0)
@@ -204,13 +204,13 @@ func (s *Service) giveBack(ctx context.Context, p *pass, cause error) error {
 // replay sends the original request once more, under the original key, after writing
 // down that it will.
 func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOutcome, error) {
-	call, putOff, err := s.enter()
+	call, postpone, err := s.enter()
 	if call == nil {
-		return s.putOff(ctx, p, putOff, err)
+		return s.postpone(ctx, p, postpone, err)
 	}
 	defer call.Cancel()
 	if err := s.gate.WaitTurn(ctx); err != nil {
-		return PassOutcome{}, s.giveBack(ctx, p, err)
+		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
 	attemptID, err := s.intend(ctx, p, looked)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOut
 		return s.broker.Place(ctx, request)
 	})
 	if err := ctx.Err(); err != nil {
-		return PassOutcome{}, s.giveBack(ctx, p, err)
+		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
 	replayed := exchange{call: callReplay, attemptID: attemptID, answer: answer}
 	return s.conclude(ctx, p, s.decideReplay(p, replayed), replayed)
@@ -238,18 +238,18 @@ func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, 
 	if string(hash[:]) != string(p.row.RequestHash) {
 		return 0, fmt.Errorf("purchase %s: stored request does not have its hash: not replayed", p.row.ID)
 	}
-	text, _ := kept(looked.answer.Body, MaxKept)
-	queries := dbsql.New(s.pool)
-	err := queries.InsertLookup(ctx, dbsql.InsertLookupParams{
+	text, _ := truncate(looked.answer.Body, MaxStoredBody)
+	queries := db.New(s.pool)
+	err := queries.InsertLookup(ctx, db.InsertLookupParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, DurationMs: looked.answer.Duration.Milliseconds(),
 		Took:   looked.answer.Duration.Seconds(),
-		Result: string(looked.answer.Evidence), ResultReason: storable(resultReason(looked.answer)),
+		Result: string(looked.answer.Verdict), ResultReason: sanitizeText(resultReason(looked.answer)),
 		StatusCode: int32(looked.answer.StatusCode), Answer: text,
 	})
 	if err != nil {
 		return 0, fmt.Errorf("keep lookup: %w", err)
 	}
-	id, err := queries.IntendReplay(ctx, dbsql.IntendReplayParams{
+	id, err := queries.IntendReplay(ctx, db.IntendReplayParams{
 		ID: p.row.ID, Claim: p.row.Claim, Unknown: string(Unknown), RequestHash: hash[:],
 		KeyLife: (s.can.KeyRetention - s.can.Timeout).Seconds(),
 	})
@@ -260,16 +260,16 @@ func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, 
 }
 
 // putOff gives the claim back where the gate closed between lookup and replay.
-func (s *Service) putOff(ctx context.Context, p *pass, outcome PassOutcome, cause error) (PassOutcome, error) {
+func (s *Service) postpone(ctx context.Context, p *pass, outcome PassOutcome, cause error) (PassOutcome, error) {
 	if cause != nil {
-		return PassOutcome{}, s.giveBack(ctx, p, cause)
+		return PassOutcome{}, s.releaseClaim(ctx, p, cause)
 	}
 	err := s.release(ctx, p, outcome.Again)
 	return outcome, err
 }
 
 func (s *Service) release(ctx context.Context, p *pass, wait time.Duration) error {
-	err := dbsql.New(s.pool).ReleaseClaim(ctx, dbsql.ReleaseClaimParams{
+	err := db.New(s.pool).ReleaseClaim(ctx, db.ReleaseClaimParams{
 		ID: p.row.ID, Claim: p.row.Claim, Wait: wait.Seconds(), Unknown: string(Unknown),
 	})
 	if err != nil {
@@ -285,13 +285,13 @@ func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange
 	if d.to == "" {
 		return s.deferPass(ctx, p, d, by)
 	}
-	m := s.moveOf(p, d, by)
-	moved, ok, err := s.moveShared(ctx, m, s.conclusions)
+	m := s.passTransition(p, d, by)
+	moved, ok, err := s.applyBatched(ctx, m, s.passBatcher)
 	if errors.Is(err, ErrOrderIDTaken) {
-		m = s.moveOf(p, decision{
+		m = s.passTransition(p, decision{
 			to: ManualReview, reason: string(broker.Mismatch), mismatch: "order id " + m.orderID + ", which another purchase has",
 		}, by)
-		moved, ok, err = s.moveOne(ctx, m)
+		moved, ok, err = s.applyTransition(ctx, m)
 	}
 	if err != nil {
 		return PassOutcome{}, err
@@ -313,8 +313,8 @@ func resultOf(status Status) string {
 	}
 }
 
-func (s *Service) moveOf(p *pass, d decision, by exchange) move {
-	m := move{
+func (s *Service) passTransition(p *pass, d decision, by exchange) transition {
+	m := transition{
 		id: p.row.ID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
 		actor: actorWorker, passes: 1, exchange: by, job: p.job,
 	}
@@ -334,13 +334,13 @@ func (s *Service) moveOf(p *pass, d decision, by exchange) move {
 }
 
 func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	text, truncated := kept(by.answer.Body, MaxKept)
-	_, err := dbsql.New(s.pool).DeferPass(ctx, dbsql.DeferPassParams{
+	text, truncated := truncate(by.answer.Body, MaxStoredBody)
+	_, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
-		Reason: pointer(d.reason), ReplayCode: pointer(storable(d.replayCode)),
+		Reason: pointer(d.reason), ReplayCode: pointer(sanitizeText(d.replayCode)),
 		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
 		Took:   by.answer.Duration.Seconds(),
-		Result: string(by.answer.Evidence), ResultReason: storable(resultReason(by.answer)),
+		Result: string(by.answer.Verdict), ResultReason: sanitizeText(resultReason(by.answer)),
 		StatusCode: int32(by.answer.StatusCode), Answer: text, Truncated: truncated,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -360,8 +360,8 @@ func pointer(s string) *string {
 }
 
 // lostRace looks at what the purchase has become meanwhile; the exchange is kept.
-func (s *Service) lostRace(ctx context.Context, p *pass, m move) (PassOutcome, error) {
-	now, err := dbsql.New(s.pool).PurchaseByID(ctx, p.row.ID)
+func (s *Service) lostRace(ctx context.Context, p *pass, m transition) (PassOutcome, error) {
+	now, err := db.New(s.pool).PurchaseByID(ctx, p.row.ID)
 	if err != nil {
 		return PassOutcome{}, fmt.Errorf("read purchase: %w", err)
 	}

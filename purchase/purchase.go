@@ -44,7 +44,7 @@ func (p Purchase) Reserved() decimal.Decimal {
 // BrokerKey is the key under which the broker knows the purchase, in every attempt.
 func (p Purchase) BrokerKey() string { return brokerKey(p.ID) }
 
-// Response is the broker's answer as kept: Body is JSON or text, cut at MaxKept.
+// Response is the broker's answer as kept: Body is JSON or text, cut at MaxStoredBody.
 type Response struct {
 	StatusCode int
 	OrderID    *string
@@ -52,8 +52,8 @@ type Response struct {
 	Truncated  bool
 }
 
-// MaxKept is how many bytes of a broker's body are kept.
-const MaxKept = 64 << 10
+// MaxStoredBody is how many bytes of a broker's body are kept.
+const MaxStoredBody = 64 << 10
 
 // Submission is a purchase that a client asks for, already checked for form.
 type Submission struct {

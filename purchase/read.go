@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // Get returns a purchase, or [ErrNotFound].
@@ -19,7 +19,7 @@ func (s *Service) Get(ctx context.Context, id uuid.UUID) (Purchase, error) {
 }
 
 func (s *Service) read(ctx context.Context, id uuid.UUID) (row, error) {
-	r, err := dbsql.New(s.pool).PurchaseByID(ctx, id)
+	r, err := db.New(s.pool).PurchaseByID(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return row{}, ErrNotFound
 	}
@@ -47,14 +47,14 @@ func (s *Service) listRows(ctx context.Context, p ListParams) ([]row, error) {
 	if p.Before != nil {
 		before = *p.Before
 	}
-	queries, page := dbsql.New(s.pool), int32(p.Limit)
+	queries, page := db.New(s.pool), int32(p.Limit)
 	var status *string
 	if p.Status != nil {
 		status = pointer(string(*p.Status))
 	}
 	switch {
 	case p.Status != nil && !p.Status.Final():
-		return queries.ListOpenPurchases(ctx, dbsql.ListOpenPurchasesParams{
+		return queries.ListOpenPurchases(ctx, db.ListOpenPurchasesParams{
 			Status: *status, AccountID: p.AccountID, Before: before, Page: page,
 		})
 	case p.AccountID != nil:
@@ -70,12 +70,12 @@ func (s *Service) listRows(ctx context.Context, p ListParams) ([]row, error) {
 var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (s *Service) listAccount(ctx context.Context, p ListParams, status *string) ([]row, error) {
-	queries := dbsql.New(s.pool)
-	params := dbsql.ListAccountPurchasesParams{
+	queries := db.New(s.pool)
+	params := db.ListAccountPurchasesParams{
 		AccountID: *p.AccountID, Status: status, BeforeAt: farFuture, Before: uuid.Max, Page: int32(p.Limit),
 	}
 	if p.Before != nil {
-		birth, err := queries.PurchaseBirth(ctx, *p.Before)
+		birth, err := queries.PurchaseCreatedAt(ctx, *p.Before)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil
 		}
@@ -95,20 +95,20 @@ func (s *Service) RetryIn(p Purchase) time.Duration {
 	return max(time.Until(*p.NextRetry), time.Second)
 }
 
-// HurryDue makes the job of a purchase that is UNKNOWN and due run now, so that a client
+// ExpediteDue makes the job of a purchase that is UNKNOWN and due run now, so that a client
 // who looks gets the newest truth. It returns at once and does nothing where enough of
-// this is under way.
-func (s *Service) HurryDue(ctx context.Context, p Purchase) {
+// this is in progress.
+func (s *Service) ExpediteDue(ctx context.Context, p Purchase) {
 	if p.Status != Unknown || p.NextRetry == nil || time.Until(*p.NextRetry) > 0 {
 		return
 	}
 	select {
-	case s.hurried <- struct{}{}:
+	case s.expediting <- struct{}{}:
 	default:
 		return
 	}
 	go func() {
-		defer func() { <-s.hurried }()
+		defer func() { <-s.expediting }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
 		err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

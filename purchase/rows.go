@@ -6,12 +6,12 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/broker"
-	"holdfast/internal/exact"
-	"holdfast/sql/dbsql"
+	"holdfast/internal/money"
+	"holdfast/purchase/db"
 )
 
 // row is a purchase as stored; only this package sees its inner columns.
-type row = dbsql.TransactionHistory
+type row = db.TransactionHistory
 
 func fromRow(r row) Purchase {
 	p := Purchase{
@@ -51,7 +51,7 @@ func responseOf(r row) *Response {
 }
 
 // kept is a broker's body as stored: text, cut at limit bytes between characters.
-func kept(body []byte, limit int) (text string, truncated bool) {
+func truncate(body []byte, limit int) (text string, truncated bool) {
 	text = strings.ReplaceAll(strings.ToValidUTF8(string(body), "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) <= limit {
 		return text, false
@@ -63,7 +63,7 @@ func optional(d decimal.NullDecimal) string {
 	if !d.Valid {
 		return ""
 	}
-	return exact.Format(d.Decimal)
+	return money.Format(d.Decimal)
 }
 
 func deref(s *string) string {

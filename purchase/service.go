@@ -49,43 +49,43 @@ type Params struct {
 // Service submits, reconciles and resolves purchases. It is safe for concurrent use
 // and keeps nothing in memory that another process would need.
 type Service struct {
-	pool      *pgxpool.Pool
-	accounts  *account.Store
-	broker    broker.Broker
-	can       broker.Capabilities
-	gate      *broker.Gate
-	scheduler Scheduler
-	committed func()
-	policy    Policy
-	switches  *Switches
-	observer  Observer
-	log       *slog.Logger
-	hurried   chan struct{}
+	pool       *pgxpool.Pool
+	accounts   *account.Store
+	broker     broker.Broker
+	can        broker.Capabilities
+	gate       *broker.Gate
+	scheduler  Scheduler
+	committed  func()
+	policy     Policy
+	switches   *Switches
+	observer   Observer
+	log        *slog.Logger
+	expediting chan struct{}
 	// Concurrent submissions share the statements of records and settlements, concurrent
 	// passes those of claims and conclusions.
-	records     *batcher[draft, recording]
-	settlements *batcher[move, settlement]
-	claims      *batcher[uuid.UUID, claiming]
-	conclusions *batcher[move, settlement]
+	records       *batcher[draft, recordResult]
+	settleBatcher *batcher[transition, settleResult]
+	claims        *batcher[uuid.UUID, claimResult]
+	passBatcher   *batcher[transition, settleResult]
 	// alarmed is when each type of alert was last raised here.
 	alarmed sync.Map
 	finals  finalCounts
 }
 
-// maxHurried bounds the repairs on read under way at once.
-const maxHurried = 4
+// maxHurried bounds the repairs on read in progress at once.
+const maxExpediting = 4
 
 // New returns the service.
 func New(p Params) *Service {
 	s := &Service{
 		pool: p.Pool, accounts: p.Accounts, broker: p.Broker, can: p.Broker.Capabilities(), gate: p.Gate,
 		scheduler: p.Scheduler, committed: p.Committed, policy: p.Policy, switches: p.Switches,
-		observer: p.Observer, log: p.Log, hurried: make(chan struct{}, maxHurried),
+		observer: p.Observer, log: p.Log, expediting: make(chan struct{}, maxExpediting),
 	}
 	s.records = newBatcher(recordTimeout, s.recordAll)
-	s.settlements = newBatcher(settleTimeout, s.settleAll)
+	s.settleBatcher = newBatcher(settleTimeout, s.settleAll)
 	s.claims = newBatcher(settleTimeout, s.claimAll)
-	s.conclusions = newBatcher(settleTimeout, s.settleAll)
+	s.passBatcher = newBatcher(settleTimeout, s.settleAll)
 	return s
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/broker"
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // The kinds of attempt.
@@ -20,8 +20,8 @@ const (
 )
 
 // replyMove says what the first call's answer proves, and nothing more.
-func (s *Service) replyMove(r row, a broker.Answer) move {
-	m := move{
+func (s *Service) replyTransition(r row, a broker.Answer) transition {
+	m := transition{
 		id: r.ID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient,
 		recorded: &r,
 		exchange: exchange{call: callPlace, brokerKey: r.BrokerKey, requestHash: r.RequestHash, answer: a},
@@ -29,10 +29,10 @@ func (s *Service) replyMove(r row, a broker.Answer) move {
 	if said := contradiction(r, a); said != "" {
 		return s.uncertain(m, string(broker.Mismatch)).mismatched(said)
 	}
-	if a.Evidence == broker.Accepted {
+	if a.Verdict == broker.Accepted {
 		return m.completed(ByReply)
 	}
-	if a.Evidence == broker.Rejected {
+	if a.Verdict == broker.Rejected {
 		return m.rejected(ByReply, a.Code)
 	}
 	return s.uncertain(m, uncertainReason(a))
@@ -55,7 +55,7 @@ func contradiction(r row, a broker.Answer) string {
 }
 
 // mismatched marks a move by an answer that speaks of another order.
-func (m move) mismatched(said string) move {
+func (m transition) mismatched(said string) transition {
 	m.reason, m.exchange.answer.Reason = string(broker.Mismatch), broker.Mismatch
 	m.noteCode, m.noteDetail = string(broker.Mismatch), "the broker says "+said
 	return m
@@ -68,14 +68,14 @@ func uncertainReason(a broker.Answer) string {
 	return string(a.Reason)
 }
 
-func (m move) completed(by Evidence) move {
+func (m transition) completed(by Evidence) transition {
 	m.to, m.evidence = Completed, by
 	m.cost, m.filled = optional(m.exchange.answer.Cost), optional(m.exchange.answer.FilledQuantity)
 	m.orderID = m.exchange.answer.OrderID
 	return m
 }
 
-func (m move) rejected(by Evidence, code string) move {
+func (m transition) rejected(by Evidence, code string) transition {
 	m.to, m.evidence, m.reason = Rejected, by, codeOr4xx(code)
 	m.orderID = m.exchange.answer.OrderID
 	return m
@@ -88,7 +88,7 @@ func codeOr4xx(code string) string {
 	return code
 }
 
-func (s *Service) uncertain(m move, reason string) move {
+func (s *Service) uncertain(m transition, reason string) transition {
 	m.to, m.reason = Unknown, reason
 	m.wait = s.policy.obeyed(m.exchange.answer.RetryAfter)
 	if reason != string(broker.Mismatch) {
@@ -100,7 +100,7 @@ func (s *Service) uncertain(m move, reason string) move {
 // settleReply stores what the first call proved and returns the purchase as it stands.
 // Where it cannot be stored, the purchase stays PENDING for the sweep.
 func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer) row {
-	m := s.replyMove(recorded, a)
+	m := s.replyTransition(recorded, a)
 	for try := 1; ; try++ {
 		settled, err := s.trySettle(ctx, recorded, m)
 		if err == nil {
@@ -119,10 +119,10 @@ func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer
 	}
 }
 
-func (s *Service) trySettle(ctx context.Context, recorded row, m move) (row, error) {
+func (s *Service) trySettle(ctx context.Context, recorded row, m transition) (row, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	settled, ok, err := s.moveReply(ctx, m)
+	settled, ok, err := s.applyReply(ctx, m)
 	if err != nil || ok {
 		return settled, err
 	}
@@ -130,7 +130,7 @@ func (s *Service) trySettle(ctx context.Context, recorded row, m move) (row, err
 }
 
 // settlement is what came of one move.
-type settlement struct {
+type settleResult struct {
 	row    row
 	ok     bool
 	err    error
@@ -142,37 +142,37 @@ var errTwice = errors.New("purchase moves twice in one statement")
 
 // moveReply moves a purchase by its reply. A final one needs nothing but the door's
 // statement, and under load shares it with others.
-func (s *Service) moveReply(ctx context.Context, m move) (row, bool, error) {
+func (s *Service) applyReply(ctx context.Context, m transition) (row, bool, error) {
 	if m.to.Final() {
-		return s.moveShared(ctx, m, s.settlements)
+		return s.applyBatched(ctx, m, s.settleBatcher)
 	}
-	return s.moveOne(ctx, m)
+	return s.applyTransition(ctx, m)
 }
 
 // moveShared moves a purchase in company; what that may be to blame for is tried again
 // alone.
-func (s *Service) moveShared(ctx context.Context, m move, with *batcher[move, settlement]) (row, bool, error) {
+func (s *Service) applyBatched(ctx context.Context, m transition, with *batcher[transition, settleResult]) (row, bool, error) {
 	done := with.do(m)
 	if done.err == nil || !done.shared {
 		return done.row, done.ok, done.err
 	}
-	return s.moveOne(ctx, m)
+	return s.applyTransition(ctx, m)
 }
 
-func (s *Service) settleAll(ctx context.Context, moves []move) []settlement {
-	done := make([]settlement, len(moves))
-	at := make(map[uuid.UUID]int, len(moves))
-	once := make([]move, 0, len(moves))
-	for i, m := range moves {
-		done[i] = settlement{err: errTwice, shared: true}
+func (s *Service) settleAll(ctx context.Context, changes []transition) []settleResult {
+	done := make([]settleResult, len(changes))
+	at := make(map[uuid.UUID]int, len(changes))
+	once := make([]transition, 0, len(changes))
+	for i, m := range changes {
+		done[i] = settleResult{err: errTwice, shared: true}
 		if _, twice := at[m.id]; !twice {
 			at[m.id] = i
 			once = append(once, m)
 		}
 	}
-	rows, err := s.moveAll(ctx, once)
+	rows, err := s.applyTransitions(ctx, once)
 	for _, i := range at {
-		done[i] = settlement{err: err, shared: len(moves) > 1}
+		done[i] = settleResult{err: err, shared: len(changes) > 1}
 	}
 	for _, r := range rows {
 		done[at[r.ID]].row, done[at[r.ID]].ok = r, true
@@ -184,8 +184,8 @@ func (s *Service) settleAll(ctx context.Context, moves []move) []settlement {
 // the sweep took it for interrupted, or an earlier try's commit went through after all.
 // The answer itself is kept. That it was bought stays true however late it is said; a
 // refusal counts only while no pass has begun, for a replay may have bought since.
-func (s *Service) settleLate(ctx context.Context, recorded row, m move) (row, error) {
-	now, err := dbsql.New(s.pool).PurchaseByID(ctx, recorded.ID)
+func (s *Service) settleLate(ctx context.Context, recorded row, m transition) (row, error) {
+	now, err := db.New(s.pool).PurchaseByID(ctx, recorded.ID)
 	if err != nil {
 		return row{}, fmt.Errorf("read purchase: %w", err)
 	}
@@ -199,7 +199,7 @@ func (s *Service) settleLate(ctx context.Context, recorded row, m move) (row, er
 	if m.to == Rejected {
 		m.claim = 0
 	}
-	settled, ok, err := s.moveOne(ctx, m)
+	settled, ok, err := s.applyTransition(ctx, m)
 	if err != nil {
 		return row{}, err
 	}

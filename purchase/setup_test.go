@@ -14,7 +14,7 @@ import (
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
 	"holdfast/internal/audit"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/jobs"
 	"holdfast/purchase"
 )

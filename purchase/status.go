@@ -6,7 +6,7 @@ package purchase
 type Status string
 
 const (
-	// Pending: recorded, and its first call is under way. The call's own process acts
+	// Pending: recorded, and its first call is in progress. The call's own process acts
 	// next; past the grace, the sweep does.
 	Pending Status = "PENDING"
 	// Completed: bought. Final.
@@ -20,7 +20,7 @@ const (
 )
 
 // transitions is the whole diagram: what may follow what.
-var transitions = map[Status][]Status{
+var diagram = map[Status][]Status{
 	Pending:      {Completed, Rejected, Unknown},
 	Unknown:      {Completed, Rejected, ManualReview},
 	ManualReview: {Completed, Rejected, Unknown},
@@ -33,20 +33,20 @@ func Statuses() []Status {
 	return []Status{Pending, Completed, Rejected, Unknown, ManualReview}
 }
 
-// Valid tells whether s is a status at all.
+// Valid reports whether s is a status at all.
 func (s Status) Valid() bool {
-	_, ok := transitions[s]
+	_, ok := diagram[s]
 	return ok
 }
 
-// Final tells whether nothing may follow s.
+// Final reports whether nothing may follow s.
 func (s Status) Final() bool {
 	return s == Completed || s == Rejected
 }
 
-// CanBecome tells whether next may follow s.
+// CanBecome reports whether next may follow s.
 func (s Status) CanBecome(next Status) bool {
-	for _, allowed := range transitions[s] {
+	for _, allowed := range diagram[s] {
 		if allowed == next {
 			return true
 		}

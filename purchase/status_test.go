@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/purchase"
 )
 

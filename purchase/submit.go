@@ -16,8 +16,8 @@ import (
 
 	"holdfast/account"
 	"holdfast/broker"
-	"holdfast/internal/exact"
-	"holdfast/sql/dbsql"
+	"holdfast/internal/money"
+	"holdfast/purchase/db"
 )
 
 const (
@@ -77,7 +77,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Result, error) {
 // whyClosed says to clients why the gate is closed.
 var whyClosed = map[broker.ClosedReason]string{
 	broker.ReasonBreaker:  "the broker does not answer at the moment; nothing was recorded",
-	broker.ReasonOverload: "too many calls to the broker are under way; nothing was recorded",
+	broker.ReasonOverload: "too many calls to the broker are in progress; nothing was recorded",
 }
 
 // admit asks the operators' switch and the gate for one purchase's permission.
@@ -115,21 +115,21 @@ func (s *Service) draft(ctx context.Context, sub Submission) (draft, error) {
 	if err != nil {
 		return draft{}, err
 	}
-	return s.sealed(sub, order, hold)
+	return s.newDraft(sub, order, hold)
 }
 
 // otherCurrency refuses a currency that is not the account's; under a key that was used
 // before it is another meaning.
 func (s *Service) otherCurrency(ctx context.Context, sub Submission) error {
-	meansNothing := draft{submission: sub, order: broker.Order{Account: sub.AccountID}}
-	_, err := s.repeatOr(ctx, meansNothing, ErrCurrency)
+	lookupDraft := draft{submission: sub, order: broker.Order{Account: sub.AccountID}}
+	_, err := s.repeatOr(ctx, lookupDraft, ErrCurrency)
 	return err
 }
 
-// sealed gives the draft its id, and what follows from it for ever: the broker key and
+// sealed gives the draft its id, and what follows from it permanently: the broker key and
 // the bytes of every attempt.
-func (s *Service) sealed(sub Submission, order broker.Order, hold decimal.Decimal) (draft, error) {
-	meaning, err := fingerprint(order, sub.Metadata)
+func (s *Service) newDraft(sub Submission, order broker.Order, hold decimal.Decimal) (draft, error) {
+	canonicalRequest, err := fingerprint(order, sub.Metadata)
 	if err != nil {
 		return draft{}, err
 	}
@@ -147,7 +147,7 @@ func (s *Service) sealed(sub Submission, order broker.Order, hold decimal.Decima
 		return draft{}, fmt.Errorf("encode order: %w", err)
 	}
 	return draft{
-		id: id, submission: sub, order: order, hold: hold, fingerprint: meaning,
+		id: id, submission: sub, order: order, hold: hold, fingerprint: canonicalRequest,
 		request: broker.Request{Key: key, Body: body}, hash: sha256.Sum256(body),
 	}, nil
 }
@@ -158,7 +158,7 @@ func brokerKey(id uuid.UUID) string { return "hf-" + id.String() }
 // holdOf is what an order reserves: its notional, or quantity times limit price rounded
 // up to the currency's smallest unit.
 func holdOf(order broker.Order) (decimal.Decimal, error) {
-	decimals, known := exact.CurrencyDecimals(order.Currency)
+	decimals, known := money.CurrencyDecimals(order.Currency)
 	if !known {
 		return decimal.Decimal{}, &FieldError{Field: "currency", Message: "is no ISO 4217 currency"}
 	}
@@ -175,7 +175,7 @@ func holdOf(order broker.Order) (decimal.Decimal, error) {
 }
 
 // recording is what came of one draft's record.
-type recording struct {
+type recordResult struct {
 	row row
 	// ok: it is recorded. Otherwise, and without an error, nothing moved for it.
 	ok  bool
@@ -196,7 +196,7 @@ func (s *Service) record(ctx context.Context, d draft) (row, error) {
 
 // recorded returns what was recorded, though the answer that says so may be lost: what is
 // recorded must be called, and a client who is told that nothing was must be right.
-func (s *Service) recorded(ctx context.Context, d draft, done recording) (row, error) {
+func (s *Service) recorded(ctx context.Context, d draft, done recordResult) (row, error) {
 	if !answered(done.err) && !neverSent(done.err) {
 		done = s.recoverRecord(ctx, d, done)
 	}
@@ -213,9 +213,9 @@ func (s *Service) recordAlone(ctx context.Context, d draft) (row, error) {
 	if !errors.Is(err, errNewKey) {
 		return row{}, err
 	}
-	recording, cancel := context.WithTimeout(ctx, recordTimeout)
+	recordResult, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	return s.recorded(ctx, d, s.recordAll(recording, []draft{d})[0])
+	return s.recorded(ctx, d, s.recordAll(recordResult, []draft{d})[0])
 }
 
 // Whether there is a purchase under a draft's key.
@@ -224,7 +224,7 @@ var (
 	errNewKey   = errors.New("idempotency key was not used before")
 )
 
-func (r recording) result() (row, error) {
+func (r recordResult) result() (row, error) {
 	switch {
 	case r.err != nil:
 		return row{}, unavailable(fmt.Errorf("record purchase: %w", r.err))
@@ -235,7 +235,7 @@ func (r recording) result() (row, error) {
 	}
 }
 
-// answered tells whether the database itself said what went wrong, if anything did: then
+// answered reports whether the database itself said what went wrong, if anything did: then
 // nothing was recorded. A server that goes down says so to a commit that it has made, too.
 func answered(err error) bool {
 	var pgErr *pgconn.PgError
@@ -245,23 +245,23 @@ func answered(err error) bool {
 	return pgErr.Code != pgerrcode.AdminShutdown && pgErr.Code != pgerrcode.CrashShutdown
 }
 
-// neverSent tells whether a statement cannot have reached the database.
+// neverSent reports whether a statement cannot have reached the database.
 func neverSent(err error) bool {
 	var unconnected *pgconn.ConnectError
 	return errors.As(err, &unconnected) || pgconn.SafeToRetry(err)
 }
 
 // recordAll records drafts in one statement, each for itself.
-func (s *Service) recordAll(ctx context.Context, drafts []draft) []recording {
-	done := make([]recording, len(drafts))
-	rows, err := dbsql.New(s.pool).RecordPurchases(ctx, recordParams(drafts, s.can.Name))
-	births := make(map[uuid.UUID]time.Time, len(rows))
+func (s *Service) recordAll(ctx context.Context, drafts []draft) []recordResult {
+	done := make([]recordResult, len(drafts))
+	rows, err := db.New(s.pool).RecordPurchases(ctx, recordParams(drafts, s.can.Name))
+	createdAt := make(map[uuid.UUID]time.Time, len(rows))
 	for _, r := range rows {
-		births[r.ID] = r.CreatedAt
+		createdAt[r.ID] = r.CreatedAt
 	}
 	for i, d := range drafts {
-		birth, ok := births[d.id]
-		done[i] = recording{ok: ok, err: err, shared: len(drafts) > 1}
+		birth, ok := createdAt[d.id]
+		done[i] = recordResult{ok: ok, err: err, shared: len(drafts) > 1}
 		if ok {
 			done[i].row = d.row(s.can.Name, birth)
 		}
@@ -285,17 +285,17 @@ func (d draft) row(brokerName string, birth time.Time) row {
 // that makes sense. One that is not there may still come, by a server process that was
 // stopped before it read the statement: so it is made again, and what comes late finds its
 // key taken.
-func (s *Service) recoverRecord(ctx context.Context, d draft, lost recording) recording {
+func (s *Service) recoverRecord(ctx context.Context, d draft, lost recordResult) recordResult {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	for refused := false; ; {
 		found, err := s.readRecord(ctx, d)
 		if err == nil {
-			return recording{row: found, ok: true}
+			return recordResult{row: found, ok: true}
 		}
 		if errors.Is(err, pgx.ErrNoRows) {
 			if refused {
-				return recording{}
+				return recordResult{}
 			}
 			again := s.recordAll(ctx, []draft{d})[0]
 			if again.ok {
@@ -317,7 +317,7 @@ func (s *Service) recoverRecord(ctx context.Context, d draft, lost recording) re
 // commit that nobody waits for any more, and holds the account until it has.
 func (s *Service) readRecord(ctx context.Context, d draft) (found row, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := dbsql.New(tx)
+		queries := db.New(tx)
 		if _, err := queries.LockAccount(ctx, d.order.Account); err != nil {
 			return err
 		}
@@ -327,8 +327,8 @@ func (s *Service) readRecord(ctx context.Context, d draft) (found row, err error
 	return found, err
 }
 
-func recordParams(drafts []draft, brokerName string) dbsql.RecordPurchasesParams {
-	var p dbsql.RecordPurchasesParams
+func recordParams(drafts []draft, brokerName string) db.RecordPurchasesParams {
+	var p db.RecordPurchasesParams
 	for _, d := range drafts {
 		p.Ids = append(p.Ids, d.id)
 		p.AccountIds = append(p.AccountIds, d.order.Account)
@@ -339,7 +339,7 @@ func recordParams(drafts []draft, brokerName string) dbsql.RecordPurchasesParams
 		p.LimitPrices = append(p.LimitPrices, optional(d.order.LimitPrice))
 		p.Notionals = append(p.Notionals, optional(d.order.Notional))
 		p.Currencies = append(p.Currencies, d.order.Currency)
-		p.Holds = append(p.Holds, exact.Format(d.hold))
+		p.Holds = append(p.Holds, money.Format(d.hold))
 		p.Metadata = append(p.Metadata, d.submission.Metadata)
 		p.Brokers = append(p.Brokers, brokerName)
 		p.BrokerKeys = append(p.BrokerKeys, d.request.Key)
@@ -353,7 +353,7 @@ func recordParams(drafts []draft, brokerName string) dbsql.RecordPurchasesParams
 func (s *Service) repeatOr(ctx context.Context, d draft, refusal error) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	first, err := dbsql.New(s.pool).PurchaseByKey(ctx, d.order.Account, d.submission.IdempotencyKey)
+	first, err := db.New(s.pool).PurchaseByKey(ctx, d.order.Account, d.submission.IdempotencyKey)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Result{}, refusal
 	}
@@ -381,9 +381,9 @@ func (s *Service) place(ctx context.Context, began time.Time, request broker.Req
 }
 
 func (s *Service) observeCall(ctx context.Context, call, key string, answer broker.Answer) {
-	s.observer.BrokerCall(call, string(answer.Evidence), answer.Duration)
-	s.log.Info("broker call", slog.String("call", call), slog.String("broker_key", key), slog.Any("result", answer.Evidence),
-		worthTelling("reason", string(answer.Reason)), slog.Int("status_code", answer.StatusCode),
+	s.observer.BrokerCall(call, string(answer.Verdict), answer.Duration)
+	s.log.Info("broker call", slog.String("call", call), slog.String("broker_key", key), slog.Any("result", answer.Verdict),
+		nonEmpty("reason", string(answer.Reason)), slog.Int("status_code", answer.StatusCode),
 		slog.Int64("duration_ms", answer.Duration.Milliseconds()))
 	if answer.CredentialsRefused {
 		s.alarm(ctx, AlertCredentialsRefused, map[string]any{"call": call, "status_code": answer.StatusCode})

@@ -44,8 +44,8 @@ func TestFirstCallProves(t *testing.T) {
 			b.broker.script(always(c.answer), nil)
 			p := b.submit(order())
 			b.wantEnd(p, c.status, c.reason, c.evidence)
-			if told, kept := asJSON(t, p), asJSON(t, b.get(p.ID)); told != kept {
-				t.Errorf("told  %s\nstored %s", told, kept)
+			if told, truncate := asJSON(t, p), asJSON(t, b.get(p.ID)); told != truncate {
+				t.Errorf("told  %s\nstored %s", told, truncate)
 			}
 			switch c.status {
 			case purchase.Completed:

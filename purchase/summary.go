@@ -8,7 +8,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // Summary returns what an operator sees first.
@@ -17,8 +17,8 @@ func (s *Service) Summary(ctx context.Context) (Summary, error) {
 	for _, status := range Statuses() {
 		summary.Counts[status] = 0
 	}
-	queries := dbsql.New(s.pool)
-	for _, fill := range []func(context.Context, *dbsql.Queries, *Summary) error{
+	queries := db.New(s.pool)
+	for _, fill := range []func(context.Context, *db.Queries, *Summary) error{
 		fillOpen, s.finals.fill, fillAges, fillReserved, fillTotals,
 	} {
 		if err := fill(ctx, queries, &summary); err != nil {
@@ -28,7 +28,7 @@ func (s *Service) Summary(ctx context.Context) (Summary, error) {
 	return summary, nil
 }
 
-func fillOpen(ctx context.Context, queries *dbsql.Queries, summary *Summary) error {
+func fillOpen(ctx context.Context, queries *db.Queries, summary *Summary) error {
 	counts, err := queries.OpenCounts(ctx)
 	for _, count := range counts {
 		summary.Counts[Status(count.Status)] = count.Purchases
@@ -36,13 +36,13 @@ func fillOpen(ctx context.Context, queries *dbsql.Queries, summary *Summary) err
 	return err
 }
 
-func fillAges(ctx context.Context, queries *dbsql.Queries, summary *Summary) error {
+func fillAges(ctx context.Context, queries *db.Queries, summary *Summary) error {
 	ages, err := queries.SummaryAges(ctx)
 	summary.OldestDueRetry, summary.OldestUnknown = seconds(ages.OldestDue), seconds(ages.OldestUnknown)
 	return err
 }
 
-func fillReserved(ctx context.Context, queries *dbsql.Queries, summary *Summary) error {
+func fillReserved(ctx context.Context, queries *db.Queries, summary *Summary) error {
 	reserved, err := queries.ReservedUnknown(ctx)
 	for _, r := range reserved {
 		summary.ReservedUnknown[r.Currency] = r.Reserved
@@ -50,7 +50,7 @@ func fillReserved(ctx context.Context, queries *dbsql.Queries, summary *Summary)
 	return err
 }
 
-func fillTotals(ctx context.Context, queries *dbsql.Queries, summary *Summary) (err error) {
+func fillTotals(ctx context.Context, queries *db.Queries, summary *Summary) (err error) {
 	if summary.PassesTotal, err = queries.PassesTotal(ctx); err != nil {
 		return err
 	}
@@ -62,14 +62,14 @@ func fillTotals(ctx context.Context, queries *dbsql.Queries, summary *Summary) (
 // a count serves for twenty times as long as it took.
 type finalCounts struct {
 	mu    sync.Mutex
-	known dbsql.FinalCountsRow
+	known db.FinalCountsRow
 	until time.Time
 }
 
 // quickCount is the time below which a count is simply made again.
 const quickCount = 50 * time.Millisecond
 
-func (f *finalCounts) fill(ctx context.Context, queries *dbsql.Queries, summary *Summary) error {
+func (f *finalCounts) fill(ctx context.Context, queries *db.Queries, summary *Summary) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	began := time.Now()

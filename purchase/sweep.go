@@ -7,28 +7,28 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // SweepPending takes up to batch purchases that have been PENDING past their grace as
 // UNKNOWN, each through the door, and returns how many it moved. Rows that another
 // process is working on are skipped.
 func (s *Service) SweepPending(ctx context.Context, batch int) (int, error) {
-	stale, err := dbsql.New(s.pool).StalePending(ctx, s.policy.PendingGrace.Seconds(), int32(batch))
+	stale, err := db.New(s.pool).StalePending(ctx, s.policy.PendingGrace.Seconds(), int32(batch))
 	if err != nil {
 		return 0, fmt.Errorf("find stale pending purchases: %w", err)
 	}
-	moves := make([]move, len(stale))
+	changes := make([]transition, len(stale))
 	for i, r := range stale {
-		moves[i] = move{
+		changes[i] = transition{
 			id: r.ID, from: Pending, version: r.Version, claim: anyClaim,
 			to: Unknown, reason: ReasonInterrupted, actor: actorSweep,
 		}
 	}
-	if len(moves) == 0 {
+	if len(changes) == 0 {
 		return 0, nil
 	}
-	moved, err := s.moveAll(ctx, moves)
+	moved, err := s.applyTransitions(ctx, changes)
 	for range moved {
 		s.observer.OrphanRepaired("pending")
 	}
@@ -40,7 +40,7 @@ func (s *Service) SweepPending(ctx context.Context, batch int) (int, error) {
 func (s *Service) SweepOrphans(ctx context.Context, batch int) (int, error) {
 	var orphans []uuid.UUID
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		if orphans, err = dbsql.New(tx).Orphans(ctx, int32(batch)); err != nil {
+		if orphans, err = db.New(tx).Orphans(ctx, int32(batch)); err != nil {
 			return fmt.Errorf("find purchases without a job: %w", err)
 		}
 		if len(orphans) == 0 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/sql/dbsql"
+	"holdfast/purchase/db"
 )
 
 // The two things that operators can pause.
@@ -37,10 +37,10 @@ func NewSwitches(pool *pgxpool.Pool, log *slog.Logger) *Switches {
 	return &Switches{pool: pool, log: log}
 }
 
-// IntakePaused tells whether new purchases are refused.
+// IntakePaused reports whether new purchases are refused.
 func (s *Switches) IntakePaused() bool { return s.intake.Load() }
 
-// PassesPaused tells whether workers rest.
+// PassesPaused reports whether workers rest.
 func (s *Switches) PassesPaused() bool { return s.passes.Load() }
 
 // Run reads the switches every second until ctx ends.
@@ -63,7 +63,7 @@ func (s *Switches) Run(ctx context.Context) error {
 func (s *Switches) All(ctx context.Context) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
 	defer cancel()
-	rows, err := dbsql.New(s.pool).Switches(ctx)
+	rows, err := db.New(s.pool).Switches(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read switches: %w", err)
 	}
@@ -78,7 +78,7 @@ func (s *Switches) All(ctx context.Context) (map[string]bool, error) {
 
 // Set pauses or resumes; every process follows within seconds, this one at once.
 func (s *Switches) Set(ctx context.Context, name string, paused bool, note, actor string) error {
-	n, err := dbsql.New(s.pool).SetSwitch(ctx, dbsql.SetSwitchParams{Name: name, Paused: paused, Note: note, Actor: actor})
+	n, err := db.New(s.pool).SetSwitch(ctx, db.SetSwitchParams{Name: name, Paused: paused, Note: note, Actor: actor})
 	if err != nil {
 		return fmt.Errorf("set switch: %w", err)
 	}

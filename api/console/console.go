@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/api/auth"
+	"holdfast/api/console/db"
+	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/purchase"
-	"holdfast/sql/dbsql"
 )
 
 var (
@@ -24,7 +24,7 @@ var (
 
 // What the API and the pages say of a purchase that cannot be resolved or reconciled.
 const (
-	StillPending = "its first call to the broker is under way or was cut off; it becomes UNKNOWN by itself within its grace"
+	StillPending = "its first call to the broker is in progress or was cut off; it becomes UNKNOWN by itself within its grace"
 	NotOpen      = "only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled"
 )
 
@@ -44,12 +44,12 @@ type Params struct {
 
 type console struct {
 	Params
-	queries *dbsql.Queries
+	queries *db.Queries
 }
 
 // New returns the handler of /console/ and /river/.
 func New(p Params) http.Handler {
-	c := &console{Params: p, queries: dbsql.New(p.Pool)}
+	c := &console{Params: p, queries: db.New(p.Pool)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console/login", c.loginPage)
 	mux.HandleFunc("POST /console/login", c.login)

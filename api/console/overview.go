@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/purchase"
 )

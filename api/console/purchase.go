@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/shopspring/decimal"
 
-	"holdfast/api/auth"
-	"holdfast/internal/exact"
+	"holdfast/auth"
+	"holdfast/internal/money"
 	"holdfast/purchase"
 )
 
@@ -78,7 +78,7 @@ func (c *console) showPurchase(w http.ResponseWriter, r *http.Request, id uuid.U
 	render(w, status, "purchase", v)
 }
 
-// bearsOut tells whether what a link asks the page to say is so.
+// bearsOut reports whether what a link asks the page to say is so.
 func (v purchaseView) bearsOut(word string) bool {
 	switch word {
 	case "resolved":
@@ -175,8 +175,8 @@ func readCost(form resolutionForm, currency string) (decimal.NullDecimal, string
 	if form.Cost == "" {
 		return decimal.NullDecimal{}, ""
 	}
-	decimals, _ := exact.CurrencyDecimals(currency)
-	cost, err := exact.Parse(form.Cost, costDigits, int(decimals))
+	decimals, _ := money.CurrencyDecimals(currency)
+	cost, err := money.Parse(form.Cost, costDigits, int(decimals))
 	if err != nil {
 		return decimal.NullDecimal{}, "The cost " + err.Error() + "."
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker"
-	"holdfast/internal/exact"
+	"holdfast/internal/money"
 	"holdfast/purchase"
 )
 
@@ -50,19 +50,19 @@ var functions = template.FuncMap{
 		return *s
 	},
 	"money": func(d decimal.Decimal, currency string) string {
-		return exact.FormatCurrency(d, currency) + " " + currency
+		return money.FormatCurrency(d, currency) + " " + currency
 	},
 	"maybeMoney": func(d decimal.NullDecimal, currency string) string {
 		if !d.Valid {
 			return "–"
 		}
-		return exact.FormatCurrency(d.Decimal, currency) + " " + currency
+		return money.FormatCurrency(d.Decimal, currency) + " " + currency
 	},
 	"number": func(d decimal.NullDecimal) string {
 		if !d.Valid {
 			return "–"
 		}
-		return exact.Format(d.Decimal)
+		return money.Format(d.Decimal)
 	},
 	"short": func(id uuid.UUID) string { s := id.String(); return s[:8] + "…" + s[len(s)-6:] },
 	"span":  span,
@@ -118,9 +118,9 @@ func calls(s broker.State) string {
 func describe(p purchase.Purchase) string {
 	o := p.Order
 	if o.Notional.Valid {
-		return fmt.Sprintf("%s for %s %s", o.Symbol, exact.Format(o.Notional.Decimal), o.Currency)
+		return fmt.Sprintf("%s for %s %s", o.Symbol, money.Format(o.Notional.Decimal), o.Currency)
 	}
-	return fmt.Sprintf("%s %s at %s %s", exact.Format(o.Quantity.Decimal), o.Symbol, exact.Format(o.LimitPrice.Decimal), o.Currency)
+	return fmt.Sprintf("%s %s at %s %s", money.Format(o.Quantity.Decimal), o.Symbol, money.Format(o.LimitPrice.Decimal), o.Currency)
 }
 
 // render writes a whole page or, where that fails, none of it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 )
 
 const (

@@ -98,7 +98,7 @@ func readRequest(request brokertest.Request) (string, bool) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	type want struct {
-		evidence     broker.Evidence
+		evidence     broker.Verdict
 		reason       broker.Reason
 		code         string
 		cost, filled string
@@ -151,7 +151,7 @@ func TestStatuses(t *testing.T) {
 				"place": client.Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")}), "lookup": client.Lookup(t.Context(), key),
 			}
 			for call, answer := range answers {
-				got := want{answer.Evidence, answer.Reason, answer.Code, "", ""}
+				got := want{answer.Verdict, answer.Reason, answer.Code, "", ""}
 				if answer.Cost.Valid {
 					got.cost = answer.Cost.Decimal.String()
 				}
@@ -190,8 +190,8 @@ func TestOrderBodiesThatProveNothing(t *testing.T) {
 			server := brokertest.NewServer(t)
 			server.Standing(brokertest.Answer(200, c.body))
 			answer := newClient(t, config(server.URL(), 10*time.Second)).Lookup(t.Context(), key)
-			if answer.Evidence != broker.Uncertain || answer.Reason != c.want {
-				t.Errorf("got %s %s, want uncertain %s", answer.Evidence, answer.Reason, c.want)
+			if answer.Verdict != broker.Uncertain || answer.Reason != c.want {
+				t.Errorf("got %s %s, want uncertain %s", answer.Verdict, answer.Reason, c.want)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestNotionalOrderIsNoMismatch(t *testing.T) {
 	server.Script(brokertest.Answer(200, strings.Replace(said(key, order, "filled", "20.03", "25"), `"qty":null`, `"qty":"20.03"`, 1)))
 	for range 2 {
 		answer := client.Lookup(t.Context(), key)
-		if answer.Evidence != broker.Accepted || answer.Echo.Contradicts(order) || answer.Cost.Decimal.String() != "500.75" {
+		if answer.Verdict != broker.Accepted || answer.Echo.Contradicts(order) || answer.Cost.Decimal.String() != "500.75" {
 			t.Fatalf("got %+v", answer)
 		}
 	}
@@ -276,7 +276,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		act                    brokertest.Act
-		evidence               broker.Evidence
+		evidence               broker.Verdict
 		code                   string
 		duplicate, credentials bool
 	}{
@@ -292,7 +292,7 @@ func TestRefusals(t *testing.T) {
 			server := brokertest.NewServer(t)
 			server.Script(c.act)
 			answer := newClient(t, config(server.URL(), 500*time.Millisecond)).Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")})
-			if answer.Evidence != c.evidence || answer.Code != c.code || answer.Duplicate != c.duplicate || answer.CredentialsRefused != c.credentials {
+			if answer.Verdict != c.evidence || answer.Code != c.code || answer.Duplicate != c.duplicate || answer.CredentialsRefused != c.credentials {
 				t.Errorf("got %+v", answer)
 			}
 		})

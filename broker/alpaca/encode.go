@@ -7,7 +7,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/broker"
-	"holdfast/internal/exact"
+	"holdfast/internal/money"
 )
 
 // maxKey is the longest client order id that Alpaca takes.
@@ -45,11 +45,11 @@ func (c *Client) Encode(key string, order broker.Order) ([]byte, error) {
 func (c *Client) placeBody(key string, order broker.Order) placeBody {
 	body := placeBody{Symbol: order.Symbol, Side: "buy", ClientOrderID: key, TimeInForce: string(Day)}
 	if order.Notional.Valid {
-		body.Type, body.Notional = "market", exact.Format(order.Notional.Decimal)
+		body.Type, body.Notional = "market", money.Format(order.Notional.Decimal)
 		return body
 	}
 	body.Type = "limit"
-	body.Quantity, body.LimitPrice = exact.Format(order.Quantity.Decimal), exact.Format(order.LimitPrice.Decimal)
+	body.Quantity, body.LimitPrice = money.Format(order.Quantity.Decimal), money.Format(order.LimitPrice.Decimal)
 	if whole(order.Quantity.Decimal) {
 		body.TimeInForce = string(c.timeInForce)
 	}

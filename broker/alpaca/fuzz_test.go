@@ -20,23 +20,23 @@ func FuzzConfirm(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		answer := broker.Answer{Evidence: broker.Uncertain, Reason: broker.UnreadableResponse}
+		answer := broker.Answer{Verdict: broker.Uncertain, Reason: broker.UnreadableResponse}
 		confirm(&answer, wire.Reply{Status: 200, Body: body}, "k")
-		if answer.Evidence == broker.Uncertain {
+		if answer.Verdict == broker.Uncertain {
 			return
 		}
 		var lax map[string]any
 		if err := json.Unmarshal(body, &lax); err != nil {
-			t.Fatalf("%q: %s of no JSON: %v", body, answer.Evidence, err)
+			t.Fatalf("%q: %s of no JSON: %v", body, answer.Verdict, err)
 		}
 		status, _ := lax["status"].(string)
 		if lax["client_order_id"] != "k" || answer.OrderID == "" {
-			t.Fatalf("%q: %s", body, answer.Evidence)
+			t.Fatalf("%q: %s", body, answer.Verdict)
 		}
-		if final := answer.Evidence != broker.Processing; final != ended[status] {
-			t.Fatalf("%q: %s", body, answer.Evidence)
+		if final := answer.Verdict != broker.Processing; final != ended[status] {
+			t.Fatalf("%q: %s", body, answer.Verdict)
 		}
-		if answer.Evidence == broker.Accepted && !answer.Cost.Decimal.IsPositive() {
+		if answer.Verdict == broker.Accepted && !answer.Cost.Decimal.IsPositive() {
 			t.Fatalf("%q: bought for %s", body, answer.Cost.Decimal)
 		}
 	})

@@ -37,15 +37,15 @@ func judge(answer *broker.Answer, order order) {
 	answer.Reason = broker.UnconfirmedResponse
 	switch {
 	case working[order.status]:
-		answer.Evidence, answer.Reason = broker.Processing, broker.InProcessing
+		answer.Verdict, answer.Reason = broker.Processing, broker.InProcessing
 	case !ended[order.status]:
 		// "replaced", and words we do not know: a person must look.
 	case order.bought():
-		answer.Evidence, answer.Reason = broker.Accepted, ""
+		answer.Verdict, answer.Reason = broker.Accepted, ""
 		answer.FilledQuantity = order.filled
 		answer.Cost = decimal.NewNullDecimal(order.cost())
 	case order.status != "filled" && order.nothing():
-		answer.Evidence, answer.Reason, answer.Code = broker.Rejected, "", order.status
+		answer.Verdict, answer.Reason, answer.Code = broker.Rejected, "", order.status
 	}
 }
 
@@ -61,7 +61,7 @@ var working = map[string]bool{
 // ended are the statuses after which, as Alpaca says, no further updates will occur.
 var ended = map[string]bool{"filled": true, "canceled": true, "expired": true, "rejected": true}
 
-// bought tells whether the order says what was filled and at which price, and not more
+// bought reports whether the order says what was filled and at which price, and not more
 // than was ordered.
 func (o order) bought() bool {
 	if o.echo.Quantity.Valid && o.filled.Decimal.GreaterThan(o.echo.Quantity.Decimal) {
@@ -70,7 +70,7 @@ func (o order) bought() bool {
 	return o.filled.Valid && o.filled.Decimal.IsPositive() && o.price.Valid && o.price.Decimal.IsPositive()
 }
 
-// nothing tells whether the order says that nothing was filled. Silence does not.
+// nothing reports whether the order says that nothing was filled. Silence does not.
 func (o order) nothing() bool {
 	return o.filled.Valid && o.filled.Decimal.IsZero()
 }

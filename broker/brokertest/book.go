@@ -117,14 +117,14 @@ func exerciseMemory(t *testing.T, d Dialect) {
 	for _, c := range []struct {
 		name   string
 		faults Faults
-		want   []broker.Evidence // of the first call, a lookup, a replay, a lookup
+		want   []broker.Verdict // of the first call, a lookup, a replay, a lookup
 	}{
-		{"Honest", Faults{}, []broker.Evidence{broker.Accepted, broker.Accepted, broker.Accepted, broker.Accepted}},
-		{"Lags", Faults{Drop: true, Lag: 1}, []broker.Evidence{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Accepted}},
-		{"Forgets", Faults{Drop: true, Forget: true}, []broker.Evidence{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Absent}},
-		{"StoresErrors", Faults{StoreErrors: true}, []broker.Evidence{broker.Uncertain, broker.Accepted, broker.Uncertain, broker.Accepted}},
-		{"ValidatesFirst", Faults{ValidateFirst: true}, []broker.Evidence{broker.Accepted, broker.Accepted, broker.Rejected, broker.Accepted}},
-		{"SaysDuplicate", Faults{SayDuplicate: true}, []broker.Evidence{broker.Accepted, broker.Accepted, broker.Uncertain, broker.Accepted}},
+		{"Honest", Faults{}, []broker.Verdict{broker.Accepted, broker.Accepted, broker.Accepted, broker.Accepted}},
+		{"Lags", Faults{Drop: true, Lag: 1}, []broker.Verdict{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Accepted}},
+		{"Forgets", Faults{Drop: true, Forget: true}, []broker.Verdict{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Absent}},
+		{"StoresErrors", Faults{StoreErrors: true}, []broker.Verdict{broker.Uncertain, broker.Accepted, broker.Uncertain, broker.Accepted}},
+		{"ValidatesFirst", Faults{ValidateFirst: true}, []broker.Verdict{broker.Accepted, broker.Accepted, broker.Rejected, broker.Accepted}},
+		{"SaysDuplicate", Faults{SayDuplicate: true}, []broker.Verdict{broker.Accepted, broker.Accepted, broker.Uncertain, broker.Accepted}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -137,8 +137,8 @@ func exerciseMemory(t *testing.T, d Dialect) {
 				if i%2 == 1 {
 					answer = func(t testing.TB, _ string) broker.Answer { return b.lookup(t) }
 				}
-				if got := answer(t, theKey); got.Evidence != want {
-					t.Errorf("call %d proves %s %s, want %s", i+1, got.Evidence, got.Reason, want)
+				if got := answer(t, theKey); got.Verdict != want {
+					t.Errorf("call %d proves %s %s, want %s", i+1, got.Verdict, got.Reason, want)
 				}
 			}
 		})

@@ -78,7 +78,7 @@ func exerciseOneRequest(t *testing.T, d Dialect) {
 					want = 2
 				}
 				b.server.Script(act)
-				if answer := b.place(t, theKey); answer.Evidence == broker.Accepted {
+				if answer := b.place(t, theKey); answer.Verdict == broker.Accepted {
 					t.Errorf("accepted: the order went out again, or was believed without an answer")
 				}
 				if got := len(b.server.Requests()); got != want {
@@ -96,13 +96,13 @@ func exerciseCutAnywhere(t *testing.T, d Dialect) {
 	whole := strings.TrimRight(body, " \r\n")
 	for n := range len(whole) {
 		b.server.Script(Raw(Head(200, -1, "Connection: close") + whole[:n]))
-		if answer := b.place(t, theKey); answer.Evidence != broker.Uncertain {
-			t.Fatalf("%s by a body cut to %q", answer.Evidence, whole[:n])
+		if answer := b.place(t, theKey); answer.Verdict != broker.Uncertain {
+			t.Fatalf("%s by a body cut to %q", answer.Verdict, whole[:n])
 		}
 	}
 	b.server.Script(Answer(200, body))
-	if answer := b.place(t, theKey); answer.Evidence != broker.Accepted {
-		t.Fatalf("the whole body is not accepted either: %s %s", answer.Evidence, answer.Reason)
+	if answer := b.place(t, theKey); answer.Verdict != broker.Accepted {
+		t.Fatalf("the whole body is not accepted either: %s %s", answer.Verdict, answer.Reason)
 	}
 }
 
@@ -110,8 +110,8 @@ func exerciseNotSent(t *testing.T, d Dialect) {
 	b := d.setup(t, patient)
 	b.server.Close()
 	for name, answer := range map[string]broker.Answer{"place": b.place(t, theKey), "lookup": b.lookup(t)} {
-		if answer.Evidence != broker.NotSent || answer.Reason != broker.ConnectionFailed || answer.Answered {
-			t.Errorf("%s to a closed port: %s %s", name, answer.Evidence, answer.Reason)
+		if answer.Verdict != broker.NotSent || answer.Reason != broker.ConnectionFailed || answer.Answered {
+			t.Errorf("%s to a closed port: %s %s", name, answer.Verdict, answer.Reason)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func exerciseDeadline(t *testing.T, d Dialect) {
 	b := d.setup(t, quick)
 	b.server.Standing(drip)
 	if answer := b.place(t, theKey); answer.Reason != broker.Timeout {
-		t.Errorf("an answer that drips for 5 s, with a timeout of %s: %s %s", quick, answer.Evidence, answer.Reason)
+		t.Errorf("an answer that drips for 5 s, with a timeout of %s: %s %s", quick, answer.Verdict, answer.Reason)
 	}
 
 	b = d.setup(t, time.Minute)
@@ -131,7 +131,7 @@ func exerciseDeadline(t *testing.T, d Dialect) {
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	if answer := b.broker.Lookup(ctx, theKey); answer.Reason != broker.Timeout {
-		t.Errorf("the caller's deadline: %s %s", answer.Evidence, answer.Reason)
+		t.Errorf("the caller's deadline: %s %s", answer.Verdict, answer.Reason)
 	}
 }
 
@@ -142,8 +142,8 @@ func exerciseRedirect(t *testing.T, d Dialect) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		b.server.Script(Redirect(status, target.URL()+"/", d.Completed(theKey, d.Order)), Redirect(status, target.URL()+"/", ""))
 		for name, answer := range map[string]broker.Answer{"place": b.place(t, theKey), "lookup": b.lookup(t)} {
-			if answer.Evidence != broker.Uncertain || answer.Reason != broker.Redirect {
-				t.Errorf("%s answered with %d: %s %s", name, status, answer.Evidence, answer.Reason)
+			if answer.Verdict != broker.Uncertain || answer.Reason != broker.Redirect {
+				t.Errorf("%s answered with %d: %s %s", name, status, answer.Verdict, answer.Reason)
 			}
 		}
 	}

@@ -45,20 +45,20 @@ func (g gullible) Lookup(ctx context.Context, key string) broker.Answer {
 func (g gullible) call(ctx context.Context, method, key string, body io.Reader) broker.Answer {
 	request, err := http.NewRequestWithContext(ctx, method, g.url+"/"+key, body)
 	if err != nil {
-		return broker.Answer{Evidence: broker.NotSent}
+		return broker.Answer{Verdict: broker.NotSent}
 	}
 	request.Header.Set("Idempotency-Key", key)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return broker.Answer{Evidence: broker.Rejected}
+		return broker.Answer{Verdict: broker.Rejected}
 	}
 	defer func() { _ = response.Body.Close() }()
 	var told struct{ ID string }
 	_ = json.NewDecoder(response.Body).Decode(&told)
 	if response.StatusCode < 300 {
-		return broker.Answer{Evidence: broker.Accepted, OrderID: told.ID, StatusCode: response.StatusCode}
+		return broker.Answer{Verdict: broker.Accepted, OrderID: told.ID, StatusCode: response.StatusCode}
 	}
-	return broker.Answer{Evidence: broker.Rejected, StatusCode: response.StatusCode}
+	return broker.Answer{Verdict: broker.Rejected, StatusCode: response.StatusCode}
 }
 
 // TestKitFindsAGullibleAdapter runs the kit on an adapter that breaks about every rule,

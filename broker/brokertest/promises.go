@@ -14,8 +14,8 @@ import (
 func Promises(t *testing.T, b broker.Broker, order broker.Order, newKey func() string) {
 	t.Helper()
 	t.Run("UnknownKeyIsAbsent", func(t *testing.T) {
-		if answer := b.Lookup(t.Context(), newKey()); answer.Evidence != broker.Absent {
-			t.Errorf("lookup of an unknown key: %s %s", answer.Evidence, answer.Reason)
+		if answer := b.Lookup(t.Context(), newKey()); answer.Verdict != broker.Absent {
+			t.Errorf("lookup of an unknown key: %s %s", answer.Verdict, answer.Reason)
 		}
 	})
 	t.Run("PlacedIsFound", func(t *testing.T) {
@@ -23,7 +23,7 @@ func Promises(t *testing.T, b broker.Broker, order broker.Order, newKey func() s
 		placed := send(t, b, key, order)
 		found := b.Lookup(t.Context(), key)
 		if placed.OrderID == "" || found.OrderID != placed.OrderID || found.Echo.Contradicts(order) {
-			t.Errorf("placed as %q, found as %q: %s %s", placed.OrderID, found.OrderID, found.Evidence, found.Reason)
+			t.Errorf("placed as %q, found as %q: %s %s", placed.OrderID, found.OrderID, found.Verdict, found.Reason)
 		}
 	})
 	if b.Capabilities().Idempotent {
@@ -45,10 +45,10 @@ func send(t testing.TB, b broker.Broker, key string, order broker.Order) broker.
 func keyBuysOnce(t *testing.T, b broker.Broker, order broker.Order, key string) {
 	first, again := send(t, b, key, order), send(t, b, key, order)
 	if first.OrderID == "" {
-		t.Fatalf("the first place has no order id: %s %s", first.Evidence, first.Reason)
+		t.Fatalf("the first place has no order id: %s %s", first.Verdict, first.Reason)
 	}
 	if again.OrderID != first.OrderID && !again.Duplicate {
-		t.Errorf("a second place under the key is order %q, not %q, and is not called a duplicate: %s %s", again.OrderID, first.OrderID, again.Evidence, again.Reason)
+		t.Errorf("a second place under the key is order %q, not %q, and is not called a duplicate: %s %s", again.OrderID, first.OrderID, again.Verdict, again.Reason)
 	}
 }
 
@@ -65,7 +65,7 @@ func racingPlaces(t *testing.T, b broker.Broker, order broker.Order, key string)
 		if answer.OrderID != "" && answer.OrderID != found.OrderID {
 			t.Errorf("a place was told order %q, the lookup names %q", answer.OrderID, found.OrderID)
 		}
-		if answer.Evidence == broker.Rejected {
+		if answer.Verdict == broker.Rejected {
 			t.Errorf("a racing place was rejected: %q", answer.Code)
 		}
 	}

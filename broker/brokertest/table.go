@@ -12,7 +12,7 @@ import (
 type row struct {
 	name     string
 	act      Act
-	evidence broker.Evidence
+	evidence broker.Verdict
 	reason   broker.Reason
 }
 
@@ -178,8 +178,8 @@ func (r row) timeout() time.Duration {
 
 func (r row) check(t *testing.T, answer broker.Answer) {
 	t.Helper()
-	if answer.Evidence != r.evidence || answer.Reason != r.reason {
-		t.Errorf("proves %s %s, want %s %s (status %d, body %.200q)", answer.Evidence, answer.Reason, r.evidence, r.reason, answer.StatusCode, answer.Body)
+	if answer.Verdict != r.evidence || answer.Reason != r.reason {
+		t.Errorf("proves %s %s, want %s %s (status %d, body %.200q)", answer.Verdict, answer.Reason, r.evidence, r.reason, answer.StatusCode, answer.Body)
 	}
 	if there := answer.StatusCode > 0 && answer.StatusCode < 500; answer.Answered != there {
 		t.Errorf("answered %v with status %d", answer.Answered, answer.StatusCode)

@@ -30,8 +30,8 @@ func BenchmarkPlace(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if answer := client.Place(b.Context(), broker.Request{Key: key, Body: body}); answer.Evidence != broker.Accepted {
-				b.Errorf("got %s %s", answer.Evidence, answer.Reason)
+			if answer := client.Place(b.Context(), broker.Request{Key: key, Body: body}); answer.Verdict != broker.Accepted {
+				b.Errorf("got %s %s", answer.Verdict, answer.Reason)
 			}
 		}
 	})

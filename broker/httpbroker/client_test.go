@@ -63,7 +63,7 @@ func confirmed(more string) string {
 
 // want is the part of an answer that a case speaks of.
 type want struct {
-	evidence    broker.Evidence
+	evidence    broker.Verdict
 	reason      broker.Reason
 	code        string
 	order       string
@@ -73,7 +73,7 @@ type want struct {
 }
 
 func got(a broker.Answer) want {
-	return want{a.Evidence, a.Reason, a.Code, a.OrderID, a.Duplicate, a.AboutCaller, a.CredentialsRefused}
+	return want{a.Verdict, a.Reason, a.Code, a.OrderID, a.Duplicate, a.AboutCaller, a.CredentialsRefused}
 }
 
 var (
@@ -307,13 +307,13 @@ func TestOneRequestOnAReusedConnection(t *testing.T) {
 			b := setup(t, 2*time.Second)
 			b.server.Script(brokertest.Answer(201, confirmed("")), act)
 			b.server.Standing(brokertest.Answer(201, confirmed("")))
-			if first := b.place(t); first.Evidence != broker.Accepted {
+			if first := b.place(t); first.Verdict != broker.Accepted {
 				t.Fatalf("warming the connection: %+v", first)
 			}
 			second := b.place(t)
 			requests := b.server.Requests()
-			if second.Evidence != broker.Uncertain || len(requests) != 2 {
-				t.Fatalf("%s and %d requests, want uncertain and 2: the order went out again", second.Evidence, len(requests))
+			if second.Verdict != broker.Uncertain || len(requests) != 2 {
+				t.Fatalf("%s and %d requests, want uncertain and 2: the order went out again", second.Verdict, len(requests))
 			}
 			if requests[1].Conn != 1 {
 				t.Fatal("the connection was not reused: this test shows nothing")
@@ -331,7 +331,7 @@ func TestOneLookupOnAReusedConnection(t *testing.T) {
 	found := b.client.Lookup(t.Context(), key)
 	requests := b.server.Requests()
 	if found.Reason != broker.ConnectionClosed || len(requests) != 2 || requests[1].Conn != 1 {
-		t.Fatalf("%s after %d requests", found.Evidence, len(requests))
+		t.Fatalf("%s after %d requests", found.Verdict, len(requests))
 	}
 	if header := requests[0].Header; len(requests[0].Body) > 0 || header.Get("Transfer-Encoding") != "" || header.Get("Content-Length") != "" {
 		t.Fatalf("a lookup came with a body: %v", header)
@@ -352,7 +352,7 @@ func TestNotSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer := client.Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")})
-			if answer.Evidence != broker.NotSent || answer.Reason != broker.ConnectionFailed || answer.Answered {
+			if answer.Verdict != broker.NotSent || answer.Reason != broker.ConnectionFailed || answer.Answered {
 				t.Fatalf("got %+v", answer)
 			}
 		})

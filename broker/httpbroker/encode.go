@@ -8,7 +8,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/broker"
-	"holdfast/internal/exact"
+	"holdfast/internal/money"
 )
 
 // placeBody is the place request; its fields keep this order on the wire, so that equal
@@ -49,6 +49,6 @@ func amount(d decimal.NullDecimal) *string {
 	if !d.Valid {
 		return nil
 	}
-	text := exact.Format(d.Decimal)
+	text := money.Format(d.Decimal)
 	return &text
 }

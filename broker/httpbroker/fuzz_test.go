@@ -21,18 +21,18 @@ func FuzzConfirm(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		answer := broker.Answer{Evidence: broker.Uncertain, Reason: broker.UnreadableResponse}
+		answer := broker.Answer{Verdict: broker.Uncertain, Reason: broker.UnreadableResponse}
 		confirm(&answer, wire.Reply{Status: 200, Body: body}, "k")
-		if answer.Evidence == broker.Uncertain {
+		if answer.Verdict == broker.Uncertain {
 			return
 		}
 		var lax map[string]any
 		if err := json.Unmarshal(body, &lax); err != nil {
-			t.Fatalf("%q: %s of no JSON: %v", body, answer.Evidence, err)
+			t.Fatalf("%q: %s of no JSON: %v", body, answer.Verdict, err)
 		}
-		word := map[broker.Evidence]string{broker.Accepted: "completed", broker.Rejected: "rejected", broker.Processing: "processing"}
-		if lax["client_order_id"] != "k" || lax["status"] != word[answer.Evidence] || (answer.OrderID == "" && answer.Evidence != broker.Rejected) {
-			t.Fatalf("%q: %s", body, answer.Evidence)
+		word := map[broker.Verdict]string{broker.Accepted: "completed", broker.Rejected: "rejected", broker.Processing: "processing"}
+		if lax["client_order_id"] != "k" || lax["status"] != word[answer.Verdict] || (answer.OrderID == "" && answer.Verdict != broker.Rejected) {
+			t.Fatalf("%q: %s", body, answer.Verdict)
 		}
 		if answer.Cost.Valid && answer.Cost.Decimal.IsNegative() {
 			t.Fatalf("%q: cost %s", body, answer.Cost.Decimal)

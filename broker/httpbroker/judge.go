@@ -32,11 +32,11 @@ func judge(answer *broker.Answer, order order) {
 	bought := positive(order.filled) || positive(order.cost)
 	switch {
 	case order.status == "completed" && order.plausible():
-		answer.Evidence, answer.Reason = broker.Accepted, ""
+		answer.Verdict, answer.Reason = broker.Accepted, ""
 	case order.status == "rejected" && !bought:
-		answer.Evidence, answer.Reason, answer.Code = broker.Rejected, "", order.code
+		answer.Verdict, answer.Reason, answer.Code = broker.Rejected, "", order.code
 	case order.status == "processing":
-		answer.Evidence, answer.Reason = broker.Processing, broker.InProcessing
+		answer.Verdict, answer.Reason = broker.Processing, broker.InProcessing
 	default:
 		answer.Reason = broker.UnconfirmedResponse
 	}

@@ -96,7 +96,7 @@ func (o *order) amounts(raw orderBody) error {
 	return nil
 }
 
-// plausible tells whether what was filled, where it is told, can be a purchase of what
+// plausible reports whether what was filled, where it is told, can be a purchase of what
 // was ordered, where that is repeated.
 func (o *order) plausible() bool {
 	if !o.filled.Valid {

@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxHeader bounds an answer's header, interim answers (100, 103) included, so
-	// that a broker cannot feed us headers for ever.
+	// that a broker cannot feed us headers permanently.
 	maxHeader = 64 << 10
 	// idleTimeout is below the keep-alive of common servers (5 s and more): a
 	// connection that the broker closes while we write costs an uncertain purchase.

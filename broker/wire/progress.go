@@ -77,7 +77,7 @@ func (p *progress) allowWrite() error {
 	return nil
 }
 
-// past tells whether ctx's deadline has passed, by either clock: the monotonic one
+// past reports whether ctx's deadline has passed, by either clock: the monotonic one
 // stands still while a machine sleeps, and a timer fires some time after its hour.
 func past(ctx context.Context, now time.Time) bool {
 	deadline, ok := ctx.Deadline()

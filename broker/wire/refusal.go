@@ -21,14 +21,14 @@ func (r Reply) Refuse(answer *broker.Answer, codes Codes, duplicate bool) {
 	case r.Status == http.StatusRequestTimeout:
 		answer.Reason = broker.Timeout
 	default:
-		answer.Evidence, answer.Reason = broker.Rejected, ""
+		answer.Verdict, answer.Reason = broker.Rejected, ""
 	}
 }
 
 // RefuseLookup reads a 4xx of a lookup: only a 404 proves something.
 func (r Reply) RefuseLookup(answer *broker.Answer) {
 	if r.Status == http.StatusNotFound {
-		answer.Evidence, answer.Reason = broker.Absent, ""
+		answer.Verdict, answer.Reason = broker.Absent, ""
 		return
 	}
 	// A lookup orders nothing, so a 403 can only speak of us.

@@ -68,17 +68,17 @@ func bodyFault(ctx context.Context, response *http.Response, size int, err error
 
 func (r Reply) class() int { return r.Status / 100 }
 
-// Success tells whether the status line is a 2xx.
+// Success reports whether the status line is a 2xx.
 func (r Reply) Success() bool { return r.class() == 2 }
 
-// Refused tells whether the status line is a 4xx.
+// Refused reports whether the status line is a 4xx.
 func (r Reply) Refused() bool { return r.class() == 4 }
 
 // Answer is the reply as evidence of nothing: uncertain, or certainly not sent. An
 // adapter that can read more out of it changes Evidence.
 func (r Reply) Answer() broker.Answer {
 	answer := broker.Answer{
-		Evidence:   broker.Uncertain,
+		Verdict:    broker.Uncertain,
 		Reason:     r.reason(),
 		Answered:   r.Status > 0 && r.Status < 500,
 		RetryAfter: r.RetryAfter,
@@ -87,7 +87,7 @@ func (r Reply) Answer() broker.Answer {
 		Duration:   r.Duration,
 	}
 	if r.NotSent {
-		answer.Evidence = broker.NotSent
+		answer.Verdict = broker.NotSent
 	}
 	return answer
 }

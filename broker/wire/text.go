@@ -126,7 +126,7 @@ func Storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// SaysDuplicate tells whether a refusal says that the key was used before: a code that
+// SaysDuplicate reports whether a refusal says that the key was used before: a code that
 // contains "duplicate" or is one of listed, in any case. Of a body that did not come
 // whole any mention counts: a refusal must not be believed for its being cut.
 func (r Reply) SaysDuplicate(codes Codes, listed []string) bool {

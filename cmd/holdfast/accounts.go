@@ -9,7 +9,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
-	"holdfast/internal/exact"
+	"holdfast/internal/money"
 )
 
 // cliActor is who acts where somebody works on the database itself.
@@ -57,7 +57,7 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *app) error {
 	if !account.ValidID(c.ID) {
 		return &usageError{"--id: " + account.ErrID.Error()}
 	}
-	if _, known := exact.CurrencyDecimals(c.Currency); !known {
+	if _, known := money.CurrencyDecimals(c.Currency); !known {
 		return &usageError{"--currency: " + account.ErrCurrency.Error()}
 	}
 	return withAccounts(ctx, a, makeDatabase, func(ctx context.Context, accounts *account.Store) error {
@@ -158,7 +158,7 @@ func accountFault(err error) error {
 }
 
 func parseAmount(flag, text string) (decimal.Decimal, error) {
-	amount, err := exact.Parse(text, amountDigits, amountDecimals)
+	amount, err := money.Parse(text, amountDigits, amountDecimals)
 	if err != nil {
 		return decimal.Decimal{}, &usageError{flag + " " + err.Error()}
 	}
@@ -176,7 +176,7 @@ type accountJSON struct {
 }
 
 func viewAccount(acc account.Account) accountJSON {
-	money := func(d decimal.Decimal) string { return exact.FormatCurrency(d, acc.Currency) }
+	money := func(d decimal.Decimal) string { return money.FormatCurrency(d, acc.Currency) }
 	return accountJSON{acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited)}
 }
 

@@ -23,13 +23,13 @@ type benchCommand struct {
 	Streams int      `placeholder:"N" help:"Subscribers at once (10000)."`
 	Profile string   `placeholder:"DIR" help:"Write CPU and allocation profiles of the server under load there."`
 
-	// Part makes this process a yardstick of another bench.
+	// Part makes this process a baseline of another bench.
 	Part string `hidden:""`
 }
 
 // Help says what the figures mean.
 func (*benchCommand) Help() string {
-	return `Measures this program, with everything on, on a private Postgres with its default durability and against a stub broker, each figure beside its yardstick of the same run. All of it takes about half an hour and some 10 GB of the temp folder; progress is told on stderr. Ratios mean more than absolute numbers; see docs/capacity.md.
+	return `Measures this program, with everything on, on a private Postgres with its default durability and against a stub broker, each figure beside its baseline of the same run. All of it takes about half an hour and some 10 GB of the temp folder; progress is told on stderr. Ratios mean more than absolute numbers; see docs/capacity.md.
 
 Figures: ` + strings.Join(bench.Names(), ", ")
 }

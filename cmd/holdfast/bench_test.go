@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/bench"
 )
 
-// A quick bench measures every figure, and each beside its yardsticks. What it measures
+// A quick bench measures every figure, and each beside its baseline. What it measures
 // means nothing, so nothing is asked of the numbers but to be there.
 func TestBenchMeasuresEverything(t *testing.T) {
 	t.Parallel()
@@ -58,11 +58,11 @@ func quickBench(t *testing.T) (report bench.Report) {
 
 func checkCase(t *testing.T, figure string, c bench.Case) {
 	t.Helper()
-	yardsticks := 1
+	baseline := 1
 	if figure == "crash" { // the contract names none
-		yardsticks = 0
+		baseline = 0
 	}
-	if len(c.Subjects) < 1+yardsticks {
+	if len(c.Subjects) < 1+baseline {
 		t.Errorf("%s, %s: %d subjects", figure, c.Name, len(c.Subjects))
 	}
 	for _, column := range c.Columns {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 // kindLog is a webhook that remembers the types of what it was told.
@@ -29,7 +29,7 @@ func (l *kindLog) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	l.kinds = append(l.kinds, alert.Type)
 }
 
-// told tells whether exactly these types have come, whatever their order.
+// told reports whether exactly these types have come, whatever their order.
 func (l *kindLog) told(want ...string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/client"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 )
 
 // Wrong usage is 2 and one line that says what is wrong; help is 0.

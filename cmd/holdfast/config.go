@@ -41,7 +41,7 @@ type config struct {
 	Traces bool
 }
 
-// trial tells whether nothing was set that decides where purchases and data go: then
+// trial reports whether nothing was set that decides where purchases and data go: then
 // there is a demo account, and its keys are printed.
 func (c config) trial() bool {
 	return c.DatabaseURL == "" && c.Broker.Kind == "sandbox"

@@ -31,7 +31,7 @@ func checkTimes(r *reader, c config) {
 		r.fault("HOLDFAST_RETRY_MAX_AGE (%s) must be below HOLDFAST_BROKER_KEY_RETENTION (%s)",
 			c.Policy.MaxAge, c.Broker.KeyRetention)
 	}
-	// Else a first call that is still under way would be taken for interrupted.
+	// Else a first call that is still in progress would be taken for interrupted.
 	if c.Policy.PendingGrace <= c.Broker.Timeout {
 		r.fault("HOLDFAST_PENDING_GRACE (%s) must be above HOLDFAST_BROKER_TIMEOUT (%s)",
 			c.Policy.PendingGrace, c.Broker.Timeout)
@@ -86,7 +86,7 @@ func remarks(c config) []string {
 		said = append(said, "HOLDFAST_RETRY_CAP is below HOLDFAST_RETRY_BASE: every wait is the cap")
 	}
 	if c.ShutdownTimeout < c.Broker.Timeout+time.Second {
-		said = append(said, "HOLDFAST_SHUTDOWN_TIMEOUT leaves a broker call under way no time to end: such purchases will be found by the sweep")
+		said = append(said, "HOLDFAST_SHUTDOWN_TIMEOUT leaves a broker call in progress no time to end: such purchases will be found by the sweep")
 	}
 	return said
 }

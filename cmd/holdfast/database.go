@@ -63,7 +63,7 @@ func greet(ctx context.Context, url string) error {
 	return conn.Close(ctx)
 }
 
-// mayPass tells whether a failure to connect may go away by itself. Of what the server
+// mayPass reports whether a failure to connect may go away by itself. Of what the server
 // says, only "starting up", "shutting down" and "too many" do.
 func mayPass(err error) bool {
 	var said *pgconn.PgError

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/broker/sandbox"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
+	"holdfast/sandbox"
 )
 
 // world is a database, a broker outside of every process, and an account with its keys.
@@ -141,7 +141,7 @@ func TestOperatorResolves(t *testing.T) {
 func TestKilledInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	if err := w.broker.Script(sandbox.Act{Call: "place", Delay: sandbox.Duration(30 * time.Second)}); err != nil {
+	if err := w.broker.Script(sandbox.Response{Call: "place", Delay: sandbox.Duration(30 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	s := launch(t, w.settings)
@@ -150,7 +150,7 @@ func TestKilledInTheMiddleOfACall(t *testing.T) {
 		defer close(hungUp)
 		_, _ = s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "AAPL"), "Idempotency-Key", "k")
 	}()
-	eventually(t, "the call is under way", func() error {
+	eventually(t, "the call is in progress", func() error {
 		if w.broker.Ledger("").Places == 0 {
 			return errors.New("no place yet")
 		}

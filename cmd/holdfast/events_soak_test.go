@@ -17,9 +17,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/broker/sandbox"
 	"holdfast/client"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
+	"holdfast/sandbox"
 )
 
 // soakSize is how many purchases are made at least, and how many a second are aimed at.
@@ -50,7 +50,7 @@ const (
 
 // soakSymbols make purchases of every story: most have one event, the others up to five.
 var soakSymbols = []string{
-	"AAPL", "MSFT", "CHEAP", "PARTIAL", "REJECT", "AAPL", "DROP-BOOKED", "AAPL", "DROP-LOST", "MSFT", "ERR500-BOOKED",
+	"AAPL", "MSFT", "PRICE-BELOW-LIMIT", "PARTIAL", "REJECT", "AAPL", "DROP-BOOKED", "AAPL", "DROP-LOST", "MSFT", "ERR500-BOOKED",
 	"AAPL", "REJECT-REPLAY", "MSFT", "GARBAGE", "AAPL", "CUT", "MSFT", "MISMATCH", "AAPL", "REJECT-2XX", "DUPLICATE",
 	"AAPL", "ERR500-FOREVER", "MSFT", "WRONG-QUANTITY",
 }

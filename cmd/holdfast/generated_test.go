@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/apicheck"
+	"holdfast/internal/testkit/apicheck"
 )
 
 // The generated requests: how long they go on, HOLDFAST_TEST_FUZZ sets it otherwise, and
@@ -79,7 +79,7 @@ func (w *world) known(s *serving) map[string][]any {
 		"reconcileMany.account_id": {"acct-1", "acct-2"}, "getAccount.id": {"acct-1", "acct-2", "none"}, "createDeposit.id": {"acct-1"},
 		"createAccount.id": {"acct-1", fresh}, "createAccount.available": {"0", "5"}, "createAccount.currency": {"USD", "JPY", "BHD"},
 		"createPurchase.currency": {"USD"}, "createPurchase.Idempotency-Key": {"a", "b", "c", fresh, fresh, fresh},
-		"symbol":   {"AAPL", "AAPL", "ERR500", "REJECT", "DROP-BOOKED", "CHEAP", "DEAR", "GARBAGE", "WRONG-QUANTITY", "REJECT-2XX", "ERR500-FOREVER"},
+		"symbol":   {"AAPL", "AAPL", "ERR500", "REJECT", "DROP-BOOKED", "PRICE-BELOW-LIMIT", "PRICE-ABOVE-LIMIT", "GARBAGE", "WRONG-QUANTITY", "REJECT-2XX", "ERR500-FOREVER"},
 		"quantity": {"1", "0.5", "2.000", "0.000000001"}, "limit_price": {"1.00", "0.000001", "0025"}, "notional": {"1", "10.00", "0.1"},
 		"metadata": {map[string]any{}, map[string]any{"a": []any{1.5, nil, "ä"}}},
 		"id":       {bought("AAPL"), bought("ERR500-FOREVER"), bought("REJECT"), bought("WRONG-QUANTITY"), "none"},
@@ -140,13 +140,13 @@ func (f *fuzzRun) drive(g *apicheck.Generator, addr string) {
 		if x.OwnFault() {
 			f.fault(r, x, errors.New("our own fault"))
 		}
-		if p, problem := x.Problem(); problem && len(r.Spoilt) == 0 && malformed(x.Status, p) {
+		if p, problem := x.Problem(); problem && len(r.Mutations) == 0 && malformed(x.Status, p) {
 			f.fault(r, x, errors.New("what is sound was refused"))
 		}
 	}
 }
 
-// malformed tells whether a problem blames the request's form, and not the state of things.
+// malformed reports whether a problem blames the request's form, and not the state of things.
 func malformed(status int, p apicheck.Problem) bool {
 	switch p.Slug() {
 	case "insufficient-funds", "not-found", "account-not-found", "idempotency-key-reused", "unavailable":
@@ -160,7 +160,7 @@ func (f *fuzzRun) note(r apicheck.Request, x apicheck.Exchange) {
 	defer f.mu.Unlock()
 	f.seen[strconv.Itoa(x.Status)]++
 	f.seen["sent"]++
-	for _, name := range r.Spoilt {
+	for _, name := range r.Mutations {
 		f.seen[name]++
 	}
 	p, problem := x.Problem()
@@ -183,7 +183,7 @@ func (f *fuzzRun) fault(r apicheck.Request, x apicheck.Exchange, fault error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults++
-	f.t.Errorf("%v\n%s %s %s spoilt by %q\n%s\n%s\nanswered %d %v\n%s", fault, r.Operation, r.Method, clip(r.Target), r.Spoilt,
+	f.t.Errorf("%v\n%s %s %s spoilt by %q\n%s\n%s\nanswered %d %v\n%s", fault, r.Operation, r.Method, clip(r.Target), r.Mutations,
 		clip(fmt.Sprint(r.Header)), clip(string(r.Body)), x.Status, x.AnswerHeader, clip(string(x.Answer)))
 }
 
@@ -248,7 +248,7 @@ func (w *wire) exchange(r apicheck.Request) (x apicheck.Exchange, err error) {
 	return x, err
 }
 
-// read takes the answer, and tells whether the connection may be used again. A stream has
+// read takes the answer, and reports whether the connection may be used again. A stream has
 // no end: its beginning is enough.
 func (w *wire) read(x *apicheck.Exchange) (stays bool, err error) {
 	response, err := http.ReadResponse(w.reader, &http.Request{Method: x.Method})

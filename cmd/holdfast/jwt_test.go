@@ -23,7 +23,7 @@ import (
 	"github.com/lestrrat-go/jwx/v3/jws"
 	"github.com/lestrrat-go/jwx/v3/jwt"
 
-	"holdfast/internal/apicheck"
+	"holdfast/internal/testkit/apicheck"
 )
 
 // provider is an identity provider as far as Holdfast sees one: a JWKS URL.

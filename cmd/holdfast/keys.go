@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"holdfast/api/auth"
+	"holdfast/auth"
 )
 
 type keyCommand struct {
 	Create keyCreateCommand `cmd:"" help:"Make a key and print it, this once, alone on the last line."`
 	List   keyListCommand   `cmd:"" help:"List the keys, never their secrets."`
-	Revoke keyRevokeCommand `cmd:"" help:"End a key for ever; dead everywhere within five seconds."`
+	Revoke keyRevokeCommand `cmd:"" help:"End a key permanently; dead everywhere within five seconds."`
 }
 
 // withKeys opens the key store of the settings' database for one use.

@@ -15,7 +15,7 @@ import (
 
 const (
 	// A server whose host has vanished never says goodbye. An idle connection to it is
-	// found dead after aliveIdle and aliveCount probes, one with a statement under way
+	// found dead after aliveIdle and aliveCount probes, one with a statement in progress
 	// once nothing has been acknowledged for [unheardMax].
 	aliveIdle     = 5 * time.Second
 	aliveInterval = 2 * time.Second

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 )
 
 // A firewall restarts and forgets every connection to the database: nobody is told, and

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 )
 
 // network is the way to a Postgres, with an address of its own. It may lose what it

@@ -15,7 +15,7 @@ import (
 
 	"holdfast/account"
 	"holdfast/api"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/internal/metrics"
 	"holdfast/outbox"
@@ -81,7 +81,7 @@ func newNode(c config, role string, noMigrate bool, log *slog.Logger, out io.Wri
 	}
 }
 
-// serves tells whether clients are served here; works whether workers run here.
+// serves reports whether clients are served here; works whether workers run here.
 func (n *node) serves() bool { return n.role != roleWorker }
 func (n *node) works() bool  { return n.role != roleAPI }
 
@@ -92,7 +92,7 @@ func (n *node) onStop(part string, do func(context.Context) error) {
 
 // start brings the parts up. The order is the order in which they need each other, and
 // its reverse is the shutdown's: not ready, streams end, HTTP drains with the broker
-// calls under way, workers end their passes, events leave, the database goes last.
+// calls in progress, workers end their passes, events leave, the database goes last.
 func (n *node) start(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		n.startTraces,

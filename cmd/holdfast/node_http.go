@@ -79,7 +79,7 @@ func (n *node) background(part string, f func() error) {
 	})
 }
 
-// drain waits for the requests under way, the broker calls in them included.
+// drain waits for the requests in progress, the broker calls in them included.
 func (n *node) drain(ctx context.Context, server *api.Server) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		share, cancel := context.WithTimeout(ctx, max(time.Until(deadline)/drainShare, n.config.Broker.Timeout))

@@ -8,7 +8,7 @@ import (
 
 	"holdfast/account"
 	"holdfast/api"
-	"holdfast/api/auth"
+	"holdfast/auth"
 	"holdfast/internal/metrics"
 	"holdfast/jobs"
 	"holdfast/outbox"
@@ -74,7 +74,7 @@ func (n *node) service(pool *pgxpool.Pool) (*purchase.Service, error) {
 	}
 	return purchase.New(purchase.Params{
 		Pool: pool, Accounts: n.accounts, Broker: n.broker, Gate: n.gate, Scheduler: scheduler,
-		Committed: n.outbox.Poke, Policy: n.config.Policy, Switches: n.switches, Observer: n.metrics, Log: n.log,
+		Committed: n.outbox.Wake, Policy: n.config.Policy, Switches: n.switches, Observer: n.metrics, Log: n.log,
 	}), nil
 }
 

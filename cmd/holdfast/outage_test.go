@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 // HOLDFAST_TEST_PURCHASES makes the outage as large as one has time for; the default is
@@ -113,7 +113,7 @@ func (o *outage) disturb(size int, bought <-chan error) {
 	o.t.Helper()
 	troubles := []sandbox.Mode{
 		{}, {Outage: "drop"}, {Delay: sandbox.Duration(600 * time.Millisecond)}, {Lag: sandbox.Duration(300 * time.Millisecond)},
-		{Outage: "error"}, {Lie: "quantity"}, {Outage: "stall"}, {StoreErrors: true},
+		{Outage: "error"}, {Corrupt: "quantity"}, {Outage: "stall"}, {StoreErrors: true},
 	}
 	answered := 0
 	for round := 0; round < len(troubles) || answered < size; round++ {
@@ -255,7 +255,7 @@ func (l *alertLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.reviews[alert.Data.PurchaseID][r.Header.Get("webhook-id")] = true
 }
 
-// oneEach tells whether each purchase in review has been told of under one id, and no
+// oneEach reports whether each purchase in review has been told of under one id, and no
 // other purchase at all.
 func (l *alertLog) oneEach(purchases []purchaseView) error {
 	l.mu.Lock()

@@ -135,7 +135,7 @@ func setSession(config *pgx.ConnConfig, url string, p poolParams) {
 	}
 }
 
-// behindPooler tells whether url leads to a pooler that keeps no sessions.
+// behindPooler reports whether url leads to a pooler that keeps no sessions.
 func behindPooler(ctx context.Context, url string) (bool, error) {
 	pool, err := openPool(ctx, url, poolParams{Name: "start", Size: 1, Limits: requestLimits})
 	if err != nil {

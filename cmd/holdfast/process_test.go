@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/broker/sandbox"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
+	"holdfast/sandbox"
 )
 
 // An api and a worker process share one database, and the sandbox of their data dir.
@@ -41,7 +41,7 @@ func TestRoles(t *testing.T) {
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=10s", "HOLDFAST_RESCUE_AFTER=30s", "HOLDFAST_PENDING_GRACE=20s")
-	if err := w.broker.Script(sandbox.Act{Call: "place", Delay: sandbox.Duration(2 * time.Second)}); err != nil {
+	if err := w.broker.Script(sandbox.Response{Call: "place", Delay: sandbox.Duration(2 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	s := launch(t, w.settings)
@@ -52,7 +52,7 @@ func TestShutdownDrains(t *testing.T) {
 			t.Errorf("answer %d, %v: %s", a.status, err, a.body)
 		}
 	})
-	eventually(t, "the call is under way", func() error {
+	eventually(t, "the call is in progress", func() error {
 		if w.broker.Ledger("").Places == 0 {
 			return errors.New("no place yet")
 		}
@@ -70,7 +70,7 @@ func TestShutdownDrains(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// While a shutdown waits for a call under way, who comes is told to go elsewhere.
+// While a shutdown waits for a call in progress, who comes is told to go elsewhere.
 func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=20s", "HOLDFAST_RESCUE_AFTER=60s", "HOLDFAST_PENDING_GRACE=40s")
@@ -79,10 +79,10 @@ func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
 	bought.Go(func() {
 		a, err := s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "LATE"), "Idempotency-Key", "late")
 		if err != nil || a.status != http.StatusCreated {
-			t.Errorf("the purchase under way: %d, %v", a.status, err)
+			t.Errorf("the purchase in progress: %d, %v", a.status, err)
 		}
 	})
-	eventually(t, "the call is under way", func() error {
+	eventually(t, "the call is in progress", func() error {
 		if w.broker.Ledger("").Places == 0 {
 			return errors.New("no place yet")
 		}
@@ -108,12 +108,12 @@ func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
 	}
 }
 
-// The second signal ends it at once, whatever is under way; nothing is lost.
+// The second signal ends it at once, whatever is in progress; nothing is lost.
 func TestSecondSignalForces(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=40s", "HOLDFAST_RESCUE_AFTER=90s", "HOLDFAST_PENDING_GRACE=60s",
 		"HOLDFAST_SHUTDOWN_TIMEOUT=45s")
-	if err := w.broker.Script(sandbox.Act{Call: "place", Fault: sandbox.FaultStall}); err != nil {
+	if err := w.broker.Script(sandbox.Response{Call: "place", Fault: sandbox.FaultStall}); err != nil {
 		t.Fatal(err)
 	}
 	s := launch(t, w.settings)
@@ -121,7 +121,7 @@ func TestSecondSignalForces(t *testing.T) {
 	answered.Go(func() {
 		_, _ = s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "AAPL"), "Idempotency-Key", "k")
 	})
-	eventually(t, "the call is under way", func() error {
+	eventually(t, "the call is in progress", func() error {
 		if w.broker.Ledger("").Places == 0 {
 			return errors.New("no place yet")
 		}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/broker/sandbox"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
+	"holdfast/sandbox"
 )
 
 // A database with a past, open purchases and events that nobody has numbered yet is
-// dumped and restored into another cluster, where transaction ids begin anew. Subscribers
+// dumped and restored into another cluster, where transaction ids begin again. Subscribers
 // resume there without a gap, and what was open is found out.
 func TestDumpAndRestore(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"holdfast/broker/sandbox"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
+	"holdfast/sandbox"
 )
 
 // riverUI is an operator at River's page: what a browser would send, with its session.
@@ -284,7 +284,7 @@ func (u *riverUI) rerunBesideTwin() {
 // delete such a job and leaves it alone instead of running it again.
 func (u *riverUI) actOnRunning() {
 	u.t.Helper()
-	if err := u.broker.Script(sandbox.Act{Call: "lookup", Fault: sandbox.FaultStall, Times: 1000}); err != nil {
+	if err := u.broker.Script(sandbox.Response{Call: "lookup", Fault: sandbox.FaultStall, Times: 1000}); err != nil {
 		u.t.Fatal(err)
 	}
 	for action, status := range map[string]int{"cancel": http.StatusOK, "delete": http.StatusBadRequest, "retry": http.StatusOK} {

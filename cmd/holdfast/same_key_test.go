@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 // sameKey is how many equal purchases come at once.
@@ -37,7 +37,7 @@ func TestSameKeyOnTwoProcesses(t *testing.T) {
 	} {
 		t.Run(test.symbol, func(t *testing.T) {
 			if test.delay > 0 {
-				if err := w.broker.Script(sandbox.Act{Call: "place", Delay: sandbox.Duration(test.delay)}); err != nil {
+				if err := w.broker.Script(sandbox.Response{Call: "place", Delay: sandbox.Duration(test.delay)}); err != nil {
 					t.Fatal(err)
 				}
 			}

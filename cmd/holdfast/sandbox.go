@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 type sandboxCommand struct {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"holdfast/broker/sandbox"
+	"holdfast/sandbox"
 )
 
 const (
@@ -153,7 +153,7 @@ func answers(ctx context.Context, addr string) bool {
 	return conn.Close() == nil
 }
 
-// pause waits for d, and tells whether ctx still lasts.
+// pause waits for d, and reports whether ctx still lasts.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -33,7 +33,7 @@ var settings = []setting{
 	{"HOLDFAST_BROKER_DUPLICATE_CODES", "", "codes, comma between, by which the broker says that a key was used before"},
 	{"HOLDFAST_BROKER_TIME_IN_FORCE", "ioc", "alpaca: ioc or day"},
 	{"HOLDFAST_BROKER_RATE", "50", "broker calls a second that all workers of a process make together"},
-	{"HOLDFAST_BROKER_MAX_IN_FLIGHT", "256", "broker calls under way at once in a process; more purchases are refused with 503"},
+	{"HOLDFAST_BROKER_MAX_IN_FLIGHT", "256", "broker calls in progress at once in a process; more purchases are refused with 503"},
 	{"HOLDFAST_BREAKER_FAILURES", "20", "so many calls in a row without an answer open the breaker; 0 turns it off"},
 	{"HOLDFAST_BREAKER_OPEN", "10s", "how long the breaker stays open before it probes"},
 	{"HOLDFAST_RETRY_BASE", "1m", "wait after the first pass; doubles with each"},

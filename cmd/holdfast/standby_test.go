@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 )
 
 // pair is a primary and its synchronous standby, each at a network address.

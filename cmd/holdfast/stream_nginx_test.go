@@ -120,7 +120,7 @@ func freeAddr(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start tells whether it listens; it may be started again after a stop.
+// start reports whether it listens; it may be started again after a stop.
 func (n *nginx) start() bool {
 	n.t.Helper()
 	var config bytes.Buffer

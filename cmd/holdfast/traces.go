@@ -119,7 +119,7 @@ func (b traced) Lookup(ctx context.Context, key string) broker.Answer {
 }
 
 func ended(span trace.Span, a broker.Answer) broker.Answer {
-	span.SetAttributes(attribute.String("result", string(a.Evidence)), attribute.String("reason", string(a.Reason)),
+	span.SetAttributes(attribute.String("result", string(a.Verdict)), attribute.String("reason", string(a.Reason)),
 		attribute.Int("status_code", a.StatusCode))
 	span.End()
 	return a

@@ -14,7 +14,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
-	"holdfast/api/auth"
+	"holdfast/auth"
 )
 
 // The trial: what serve brings where nothing says which database and which broker.

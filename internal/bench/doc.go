@@ -1,6 +1,6 @@
 // Package bench measures Holdfast as it ships: the real program as a process of its own,
 // on a private Postgres with its default durability, against a stub broker over loopback
-// HTTP. Every figure stands beside a yardstick of the same run: the subjects are measured
+// HTTP. Every figure stands beside a baseline of the same run: the subjects are measured
 // in turn, and what counts is their ratio and the median of the rounds, for an absolute
 // number says as much about the machine as about the program.
 //

@@ -34,7 +34,7 @@ CREATE TABLE floor_outbox (
     occurred_at timestamptz NOT NULL DEFAULT now()
 );
 
--- The yardstick of an event: a row, so that its commit has a time, and a notification.
+-- The baseline of an event: a row, so that its commit has a time, and a notification.
 CREATE TABLE floor_note (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY
 );

@@ -104,7 +104,7 @@ func (l *lab) underLoad(product *server, measure func() (Values, error)) (Values
 	return values, errors.Join(err, <-ended)
 }
 
-// notifyLatency is the yardstick: a commit of one row and one pg_notify, to its listener.
+// notifyLatency is the baseline: a commit of one row and one pg_notify, to its listener.
 func (l *lab) notifyLatency(database string) (values Values, err error) {
 	err = l.with(database, func(listener *pgx.Conn) error {
 		if _, err := listener.Exec(l.ctx, "LISTEN bench"); err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// answerPatience bounds one answer: a bench that waits for ever measures nothing.
+// answerPatience bounds one answer: a bench that waits permanently measures nothing.
 const answerPatience = 30 * time.Second
 
 // load is a number of clients, each with a connection that it keeps, which buy one
@@ -28,7 +28,7 @@ type load struct {
 	run int64
 	// pause is left between two purchases of a client.
 	pause time.Duration
-	// until ends the load; a purchase under way is finished.
+	// until ends the load; a purchase in progress is finished.
 	until time.Time
 	// want is how many purchases there are at most in all; 0: no limit but until.
 	want int

@@ -11,7 +11,7 @@ import (
 
 // Options say what is measured, and how thoroughly.
 type Options struct {
-	// Program is the holdfast binary: it serves, and lends its yardsticks a process.
+	// Program is the holdfast binary: it serves, and lends its baseline a process.
 	Program string
 	// Environ is what children inherit beside what the bench sets.
 	Environ []string
@@ -32,7 +32,7 @@ type Options struct {
 	Due int
 	// Streams is how many subscribers are open at once.
 	Streams int
-	// Interrupted is how many purchases are under way when the process is killed.
+	// Interrupted is how many purchases are in progress when the process is killed.
 	Interrupted int
 	// BrokerTimeout is the product's there; the grace is a second more. It is short, so
 	// that a round does not take the minute that the defaults would.

@@ -17,7 +17,7 @@ import (
 // partSetting carries a part's configuration to its process.
 const partSetting = "HOLDFAST_BENCH_PART"
 
-// part is what one yardstick, or one half of a measurement, needs to know.
+// part is what one baseline, or one half of a measurement, needs to know.
 type part struct {
 	Database string `json:"database,omitempty"`
 	Broker   string `json:"broker,omitempty"`

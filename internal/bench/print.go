@@ -12,7 +12,7 @@ import (
 func (r Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%s/%s, %d CPUs, %s, %s; median of %d rounds, %gs each under load\n",
 		r.Machine.OS, r.Machine.Arch, r.Machine.CPUs, r.Machine.Go, r.Machine.Postgres, r.Settings.Rounds, r.Settings.Seconds)
-	fmt.Fprintln(w, "In brackets: holdfast's value divided by the yardstick's.")
+	fmt.Fprintln(w, "In brackets: holdfast's value divided by the baseline's.")
 	for _, f := range r.Figures {
 		fmt.Fprintf(w, "\n%s (%s)\n", f.Title, f.Name)
 		for _, c := range f.Cases {

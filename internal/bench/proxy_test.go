@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 )
 
 // The proxy changes nothing, and counts what really goes to the database and back.

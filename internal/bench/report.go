@@ -30,7 +30,7 @@ type Settings struct {
 	Accounts int     `json:"accounts"`
 }
 
-// Figure is one line of the table: the product beside its yardsticks, in each case.
+// Figure is one line of the table: the product beside its baseline, in each case.
 type Figure struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -46,7 +46,7 @@ type Case struct {
 	Note     string    `json:"note,omitempty"`
 }
 
-// Subject is the product or a yardstick.
+// Subject is the product or a baseline.
 type Subject struct {
 	Name   string   `json:"name"`
 	Median Values   `json:"median"`

@@ -24,14 +24,14 @@ const (
 	startPoll     = 10 * time.Millisecond
 )
 
-// server is a process that serves HTTP: the product, or a yardstick.
+// server is a process that serves HTTP: the product, or a baseline.
 type server struct {
 	cmd      *exec.Cmd
 	log      string
 	addr     string
 	database string
 	ended    chan struct{}
-	// stdin, where there is one, ends a yardstick when it closes, even if the bench dies.
+	// stdin, where there is one, ends a baseline when it closes, even if the bench dies.
 	stdin io.WriteCloser
 }
 

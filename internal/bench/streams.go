@@ -210,7 +210,7 @@ func (t *tally) count(s *subscriber) {
 	}
 }
 
-// bareStreams is the yardstick: a handler that writes what a channel brings.
+// bareStreams is the baseline: a handler that writes what a channel brings.
 type bareStreams struct {
 	mu   sync.Mutex
 	open map[chan []byte]struct{}

@@ -259,7 +259,7 @@ func (p place) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// hasOrphans tells whether the server's log speaks of them; they may have the last word.
+// hasOrphans reports whether the server's log speaks of them; they may have the last word.
 func (p place) hasOrphans() bool {
 	text, err := os.ReadFile(p.logFile())
 	return err == nil && strings.Contains(string(text), orphansLeft)

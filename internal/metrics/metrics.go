@@ -24,7 +24,7 @@ type Params struct {
 	Subscribers func() int
 	// EventLag tells how far this process is behind with events; nil where it has none.
 	EventLag func() time.Duration
-	// Breaker tells the breaker's state; InFlight how many broker calls are under way.
+	// Breaker tells the breaker's state; InFlight how many broker calls are in progress.
 	Breaker  func() broker.State
 	InFlight func() int
 }
@@ -104,7 +104,7 @@ func (m *Metrics) watch(p Params) {
 	m.gauge("stream_subscribers", "Event streams open in this process.", nil,
 		func() float64 { return float64(subscribers()) })
 	if p.InFlight != nil {
-		m.gauge("broker_calls_in_flight", "Broker calls under way.", nil, func() float64 { return float64(p.InFlight()) })
+		m.gauge("broker_calls_in_flight", "Broker calls in progress.", nil, func() float64 { return float64(p.InFlight()) })
 	}
 	if p.Breaker == nil {
 		return

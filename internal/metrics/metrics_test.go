@@ -13,7 +13,7 @@ import (
 
 	"holdfast/broker"
 	"holdfast/internal/metrics"
-	"holdfast/internal/pgtest"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/purchase"
 )
 

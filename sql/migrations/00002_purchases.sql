@@ -106,7 +106,7 @@ CREATE INDEX transaction_history_account_idx
     ON transaction_history (account_id, created_at);
 
 -- Every lookup and replay, and a first call's answer that came too late. A replay is
--- written before it is sent, so result and duration_ms may stay empty for ever.
+-- written before it is sent, so result and duration_ms may stay empty permanently.
 CREATE TABLE broker_attempt (
     id             bigint GENERATED ALWAYS AS IDENTITY,
     transaction_id uuid        NOT NULL,
