@@ -25,8 +25,15 @@ type Broker interface {
 	// Place sends request once: nothing below it may send it a second time.
 	Place(ctx context.Context, request Request) Answer
 
-	// Lookup asks for the order that was placed under key.
-	Lookup(ctx context.Context, key string) Answer
+	// Lookup asks for the order that was placed under query's key.
+	Lookup(ctx context.Context, query Query) Answer
+}
+
+// Lister is implemented by an adapter whose broker can list orders.
+type Lister interface {
+	// List returns the orders created in the window, one page per call. It returns
+	// an error if the page is not whole and well formed.
+	List(ctx context.Context, window Window) (Page, error)
 }
 
 // Capabilities is what an adapter declares of its broker. Replays and rejections
@@ -42,19 +49,65 @@ type Capabilities struct {
 	Settle time.Duration
 	// Timeout is the deadline of one exchange, all of it.
 	Timeout time.Duration
-	// ProcessingInterval, where above zero, is how soon to look again while an order
-	// is merely being worked on; such passes use up age, not attempts.
+	// ProcessingInterval is how soon to look again while the broker is working on an
+	// order; such passes use up age, not attempts. 0 means that they back off like others.
 	ProcessingInterval time.Duration
+	// NoLookup reports whether the broker cannot look up an order. Passes then replay.
+	NoLookup bool
+	// AbsenceLookups is how many consecutive "not found" answers a rejection needs that
+	// is based on absence; below 1 counts as 1.
+	AbsenceLookups int
 }
 
 // Request is a place call: the broker key and the bytes of [Broker.Encode].
 type Request struct {
-	Key  string
-	Body []byte
+	Key string
+	// Account is the account's name at the broker.
+	Account string
+	Body    []byte
+	// SendBefore is when the first byte of the order must have been sent; after it nothing
+	// is sent and the answer is NotSent. The zero time sets no limit beyond the context's.
+	SendBefore time.Time
+}
+
+// Query names the order that a lookup asks for.
+type Query struct {
+	Key string
+	// Account is the account's name at the broker.
+	Account string
+}
+
+// Window selects a broker's orders by creation time: from Since (inclusive) until Until
+// (exclusive), starting at Cursor, which is empty for the first page.
+type Window struct {
+	Since, Until time.Time
+	Cursor       string
+}
+
+// Page is one page of a broker's list. NextCursor is empty on the last one.
+type Page struct {
+	Orders     []ListedOrder
+	NextCursor string
+}
+
+// ListedOrder is one order of a broker's list.
+type ListedOrder struct {
+	OrderID string
+	// Key is the client order id, empty if the order has none.
+	Key     string
+	Account string
+	// Status is the verdict that the order's status amounts to: Accepted, Rejected,
+	// Processing or, for a status that proves nothing, Uncertain.
+	Status         Verdict
+	CreatedAt      time.Time
+	Cost           decimal.NullDecimal
+	FilledQuantity decimal.NullDecimal
+	Echo           Echo
 }
 
 // Order is what is to be bought: Quantity and LimitPrice, or Notional.
 type Order struct {
+	// Account is the account's name at the broker.
 	Account    string
 	Symbol     string
 	Currency   string

@@ -165,7 +165,7 @@ func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutc
 	ctx, cancel := context.WithDeadline(ctx, p.began.Add(s.policy.RescueAfter))
 	defer cancel()
 	answer := s.exchange(ctx, callLookup, p.row.BrokerKey, call, func(ctx context.Context) broker.Answer {
-		return s.broker.Lookup(ctx, p.row.BrokerKey)
+		return s.broker.Lookup(ctx, broker.Query{Key: p.row.BrokerKey})
 	})
 	if err := ctx.Err(); err != nil {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)

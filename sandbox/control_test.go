@@ -52,10 +52,10 @@ func TestScript(t *testing.T) {
 	if strings.Join(got, "|") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
 	}
-	if found := b.client.Lookup(t.Context(), "c"); found.Reason != broker.ConnectionClosed {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "c"}); found.Reason != broker.ConnectionClosed {
 		t.Errorf("scripted lookup: %+v", found)
 	}
-	if found := b.client.Lookup(t.Context(), "c"); found.Verdict != broker.Accepted {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "c"}); found.Verdict != broker.Accepted {
 		t.Errorf("the 503 did not book: %+v", found)
 	}
 	for _, bad := range []string{`{"acts":[{"call":"cancel"}]}`, `{"acts":[{"fault":"x"}]}`, `{"acts":[{"status":99}]}`, `{"ac":[]}`, `{"acts":[{"delay":"2h"}]}`, `{"acts":[{"lie":"quantity"}]}`, `{"acts":[{"times":-1}]}`} {
@@ -87,28 +87,28 @@ func TestModes(t *testing.T) {
 		`{"delay":"1m"}`: broker.Timeout,
 	} {
 		b.mode(t, mode)
-		if found := b.client.Lookup(t.Context(), "none"); found.Reason != reason {
+		if found := b.client.Lookup(t.Context(), broker.Query{Key: "none"}); found.Reason != reason {
 			t.Errorf("%s: lookup says %s %s", mode, found.Verdict, found.Reason)
 		}
 	}
 	b.mode(t, `{"outage":"error"}`)
 	b.place(t, "down", order("AAPL"))
 	b.mode(t, `{}`)
-	if found := b.client.Lookup(t.Context(), "down"); found.Verdict != broker.Absent {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "down"}); found.Verdict != broker.Absent {
 		t.Errorf("an order was booked during the outage: %+v", found)
 	}
 
 	b.mode(t, `{"lag":"1h"}`)
 	b.place(t, "lag", order("AAPL"))
-	if found := b.client.Lookup(t.Context(), "lag"); found.Verdict != broker.Absent {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "lag"}); found.Verdict != broker.Absent {
 		t.Errorf("lag: %+v", found)
 	}
 	b.mode(t, `{"lie":"key"}`)
-	if found := b.client.Lookup(t.Context(), "lag"); found.Reason != broker.Mismatch {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "lag"}); found.Reason != broker.Mismatch {
 		t.Errorf("lie about the key: %+v", found)
 	}
 	b.mode(t, `{"lie":"quantity"}`)
-	if found := b.client.Lookup(t.Context(), "lag"); !found.Echo.Contradicts(order("AAPL")) {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "lag"}); !found.Echo.Contradicts(order("AAPL")) {
 		t.Errorf("lie about the quantity: %+v", found)
 	}
 	b.mode(t, `{"validate_first":true}`)
@@ -133,7 +133,7 @@ func TestLedgerOverTheWire(t *testing.T) {
 	b := setup(t, 5*time.Second)
 	b.place(t, "a", order("AAPL"))
 	b.place(t, "b", order("REJECT"))
-	b.client.Lookup(t.Context(), "a")
+	b.client.Lookup(t.Context(), broker.Query{Key: "a"})
 	_, body := b.control(t, "GET", "/control/ledger?key=a", "")
 	var told sandbox.Ledger
 	if err := json.Unmarshal([]byte(body), &told); err != nil {
@@ -145,7 +145,7 @@ func TestLedgerOverTheWire(t *testing.T) {
 	if status, _ := b.control(t, "DELETE", "/control/ledger", ""); status != 204 {
 		t.Fatalf("forget: %d", status)
 	}
-	if found := b.client.Lookup(t.Context(), "a"); found.Verdict != broker.Absent {
+	if found := b.client.Lookup(t.Context(), broker.Query{Key: "a"}); found.Verdict != broker.Absent {
 		t.Fatalf("after forgetting: %+v", found)
 	}
 }

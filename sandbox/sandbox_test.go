@@ -121,7 +121,7 @@ func TestSymbols(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 20*time.Second)
 			first := b.impatient(t, want.reason).place(t, "key", order(symbol))
-			found := b.client.Lookup(t.Context(), "key")
+			found := b.client.Lookup(t.Context(), broker.Query{Key: "key"})
 			replay := b.place(t, "key", order(symbol))
 			got := story{first.Verdict, found.Verdict, replay.Verdict, first.Reason, ""}
 			if found.Verdict == broker.Accepted {
@@ -255,7 +255,7 @@ func TestLedgerSurvivesDeath(t *testing.T) {
 
 	for range 2 { // twice: what is written behind the torn line must be readable too
 		second := start(t, sandbox.Config{Ledger: path}, 5*time.Second)
-		if found := second.client.Lookup(t.Context(), "booked"); found.OrderID == "" || found.OrderID != booked.OrderID {
+		if found := second.client.Lookup(t.Context(), broker.Query{Key: "booked"}); found.OrderID == "" || found.OrderID != booked.OrderID {
 			t.Fatalf("after the restart: %+v, want order %s", found, booked.OrderID)
 		}
 		if replay := second.place(t, "lost", order("DROP-LOST")); replay.Verdict != broker.Accepted {
@@ -286,7 +286,7 @@ func TestTokenIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stranger.Close()
-	if found := stranger.Lookup(t.Context(), "a"); !found.CredentialsRefused {
+	if found := stranger.Lookup(t.Context(), broker.Query{Key: "a"}); !found.CredentialsRefused {
 		t.Fatalf("got %+v", found)
 	}
 }

@@ -148,7 +148,7 @@ func TestStatuses(t *testing.T) {
 			client := newClient(t, config(server.URL(), 10*time.Second))
 			server.Standing(brokertest.Answer(200, said(key, shares(), c.status, c.filled, c.price)))
 			answers := map[string]broker.Answer{
-				"place": client.Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")}), "lookup": client.Lookup(t.Context(), key),
+				"place": client.Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")}), "lookup": client.Lookup(t.Context(), broker.Query{Key: key}),
 			}
 			for call, answer := range answers {
 				got := want{answer.Verdict, answer.Reason, answer.Code, "", ""}
@@ -189,7 +189,7 @@ func TestOrderBodiesThatProveNothing(t *testing.T) {
 			t.Parallel()
 			server := brokertest.NewServer(t)
 			server.Standing(brokertest.Answer(200, c.body))
-			answer := newClient(t, config(server.URL(), 10*time.Second)).Lookup(t.Context(), key)
+			answer := newClient(t, config(server.URL(), 10*time.Second)).Lookup(t.Context(), broker.Query{Key: key})
 			if answer.Verdict != broker.Uncertain || answer.Reason != c.want {
 				t.Errorf("got %s %s, want uncertain %s", answer.Verdict, answer.Reason, c.want)
 			}
@@ -206,7 +206,7 @@ func TestNotionalOrderIsNoMismatch(t *testing.T) {
 	// Some answers repeat what was filled as the quantity.
 	server.Script(brokertest.Answer(200, strings.Replace(said(key, order, "filled", "20.03", "25"), `"qty":null`, `"qty":"20.03"`, 1)))
 	for range 2 {
-		answer := client.Lookup(t.Context(), key)
+		answer := client.Lookup(t.Context(), broker.Query{Key: key})
 		if answer.Verdict != broker.Accepted || answer.Echo.Contradicts(order) || answer.Cost.Decimal.String() != "500.75" {
 			t.Fatalf("got %+v", answer)
 		}
@@ -257,7 +257,7 @@ func TestWhatIsOnTheWire(t *testing.T) {
 	server.Standing(brokertest.Answer(404, ""))
 	client := newClient(t, config(server.URL()+"/v2/", time.Second))
 	client.Place(t.Context(), broker.Request{Key: key, Body: []byte("{}")})
-	client.Lookup(t.Context(), "a/b&c")
+	client.Lookup(t.Context(), broker.Query{Key: "a/b&c"})
 	requests := server.Await(t, 2)
 	if requests[0].Method != http.MethodPost || requests[0].Path != "/v2/orders" {
 		t.Errorf("place: %s %s", requests[0].Method, requests[0].Path)
@@ -324,7 +324,7 @@ func TestRateLimitHeaders(t *testing.T) {
 			}
 			server := brokertest.NewServer(t)
 			server.Script(brokertest.Answer(c.status, "", headers...))
-			answer := newClient(t, config(server.URL(), 10*time.Second)).Lookup(t.Context(), key)
+			answer := newClient(t, config(server.URL(), 10*time.Second)).Lookup(t.Context(), broker.Query{Key: key})
 			if got := answer.RetryAfter; got > c.want || got < c.want-tolerance {
 				t.Errorf("retry after %s, want %s", got, c.want)
 			}

@@ -136,13 +136,13 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 }
 
 // Lookup implements [broker.Broker].
-func (c *Client) Lookup(ctx context.Context, key string) broker.Answer {
-	query := url.Values{"client_order_id": {key}}
-	reply := c.wire.Get(ctx, "/v2/orders:by_client_order_id?"+query.Encode())
+func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
+	parameters := url.Values{"client_order_id": {query.Key}}
+	reply := c.wire.Get(ctx, "/v2/orders:by_client_order_id?"+parameters.Encode())
 	answer := reply.Answer()
 	switch {
 	case reply.Status == http.StatusOK:
-		confirm(&answer, reply, key)
+		confirm(&answer, reply, query.Key)
 	case reply.Success():
 		answer.Reason = broker.UnconfirmedResponse
 	case reply.Refused():

@@ -70,5 +70,5 @@ func (b bundle) place(t testing.TB, key string) broker.Answer {
 
 func (b bundle) lookup(t testing.TB) broker.Answer {
 	t.Helper()
-	return b.broker.Lookup(t.Context(), theKey)
+	return b.broker.Lookup(t.Context(), broker.Query{Key: theKey})
 }

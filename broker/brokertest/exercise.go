@@ -130,7 +130,7 @@ func exerciseDeadline(t *testing.T, d Dialect) {
 	b.server.Standing(Stall())
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
-	if answer := b.broker.Lookup(ctx, theKey); answer.Reason != broker.Timeout {
+	if answer := b.broker.Lookup(ctx, broker.Query{Key: theKey}); answer.Reason != broker.Timeout {
 		t.Errorf("the caller's deadline: %s %s", answer.Verdict, answer.Reason)
 	}
 }

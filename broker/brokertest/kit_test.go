@@ -38,8 +38,8 @@ func (g gullible) Place(ctx context.Context, request broker.Request) broker.Answ
 	return g.call(ctx, http.MethodPost, request.Key, bytes.NewReader(request.Body))
 }
 
-func (g gullible) Lookup(ctx context.Context, key string) broker.Answer {
-	return g.call(ctx, http.MethodGet, key, http.NoBody)
+func (g gullible) Lookup(ctx context.Context, query broker.Query) broker.Answer {
+	return g.call(ctx, http.MethodGet, query.Key, http.NoBody)
 }
 
 func (g gullible) call(ctx context.Context, method, key string, body io.Reader) broker.Answer {

@@ -105,12 +105,12 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 }
 
 // Lookup implements [broker.Broker].
-func (c *Client) Lookup(ctx context.Context, key string) broker.Answer {
-	reply := c.wire.Get(ctx, "/v1/orders/by-client-order-id/"+url.PathEscape(key))
+func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
+	reply := c.wire.Get(ctx, "/v1/orders/by-client-order-id/"+url.PathEscape(query.Key))
 	answer := reply.Answer()
 	switch {
 	case reply.Status == http.StatusOK:
-		confirm(&answer, reply, key)
+		confirm(&answer, reply, query.Key)
 	case reply.Success():
 		// Another 2xx is no documented answer to a lookup.
 		answer.Reason = broker.UnconfirmedResponse

@@ -265,7 +265,7 @@ func TestLookup(t *testing.T) {
 			t.Parallel()
 			b := setup(t, waitFor(c.name, c.want))
 			b.server.Script(c.act)
-			if answer := b.client.Lookup(t.Context(), key); got(answer) != c.want {
+			if answer := b.client.Lookup(t.Context(), broker.Query{Key: key}); got(answer) != c.want {
 				t.Errorf("got %+v, want %+v", got(answer), c.want)
 			}
 		})
@@ -277,7 +277,7 @@ func TestWhatIsOnTheWire(t *testing.T) {
 	b := setup(t, time.Second)
 	b.server.Script(brokertest.Answer(201, confirmed("")), brokertest.Answer(404, ""))
 	b.place(t)
-	b.client.Lookup(t.Context(), "a/b c?")
+	b.client.Lookup(t.Context(), broker.Query{Key: "a/b c?"})
 	requests := b.server.Await(t, 2)
 
 	place := requests[0]
@@ -327,8 +327,8 @@ func TestOneLookupOnAReusedConnection(t *testing.T) {
 	b := setup(t, 2*time.Second)
 	b.server.Script(brokertest.Answer(200, confirmed("")), brokertest.Close())
 	b.server.Standing(brokertest.Answer(200, confirmed("")))
-	b.client.Lookup(t.Context(), key)
-	found := b.client.Lookup(t.Context(), key)
+	b.client.Lookup(t.Context(), broker.Query{Key: key})
+	found := b.client.Lookup(t.Context(), broker.Query{Key: key})
 	requests := b.server.Requests()
 	if found.Reason != broker.ConnectionClosed || len(requests) != 2 || requests[1].Conn != 1 {
 		t.Fatalf("%s after %d requests", found.Verdict, len(requests))
@@ -365,7 +365,7 @@ func TestDeadlineCoversTheWholeExchange(t *testing.T) {
 	b.server.Standing(brokertest.Stall())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	answer := b.client.Lookup(ctx, key)
+	answer := b.client.Lookup(ctx, broker.Query{Key: key})
 	if answer.Reason != broker.Timeout || answer.Duration > 10*time.Second {
 		t.Fatalf("got %s after %s", answer.Reason, answer.Duration)
 	}
@@ -375,7 +375,7 @@ func TestRetryAfterIsReadFromAnyAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, time.Second)
 	b.server.Standing(brokertest.Answer(503, "", "Retry-After: 7"))
-	if placed, found := b.place(t), b.client.Lookup(t.Context(), key); placed.RetryAfter != 7*time.Second || found.RetryAfter != 7*time.Second {
+	if placed, found := b.place(t), b.client.Lookup(t.Context(), broker.Query{Key: key}); placed.RetryAfter != 7*time.Second || found.RetryAfter != 7*time.Second {
 		t.Fatalf("retry after %s and %s, want 7s", placed.RetryAfter, found.RetryAfter)
 	}
 }

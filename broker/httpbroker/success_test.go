@@ -85,7 +85,7 @@ func TestSuccessProvesOnlyWhatItNames(t *testing.T) {
 			b := setup(t, 10*time.Second)
 			b.server.Script(brokertest.Answer(201, c.body), brokertest.Answer(200, c.body))
 			placed := b.place(t)
-			found := b.client.Lookup(t.Context(), key)
+			found := b.client.Lookup(t.Context(), broker.Query{Key: key})
 			for call, answer := range map[string]broker.Answer{"place": placed, "lookup": found} {
 				if got(answer) != c.want {
 					t.Errorf("%s: got %+v, want %+v", call, got(answer), c.want)

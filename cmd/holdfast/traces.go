@@ -112,10 +112,10 @@ func (b traced) Place(ctx context.Context, request broker.Request) broker.Answer
 }
 
 // Lookup implements broker.Broker.
-func (b traced) Lookup(ctx context.Context, key string) broker.Answer {
+func (b traced) Lookup(ctx context.Context, query broker.Query) broker.Answer {
 	ctx, span := b.tracer.Start(ctx, "broker lookup", trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("broker_key", key)))
-	return ended(span, b.Broker.Lookup(ctx, key))
+		trace.WithAttributes(attribute.String("broker_key", query.Key)))
+	return ended(span, b.Broker.Lookup(ctx, query))
 }
 
 func ended(span trace.Span, a broker.Answer) broker.Answer {
