@@ -1,19 +1,13 @@
 package api
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 	"time"
-
-	"github.com/jackc/pgerrcode"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/puddle/v2"
 
 	"holdfast/account"
 	"holdfast/api/console"
 	"holdfast/auth"
+	"holdfast/postgres"
 	"holdfast/purchase"
 )
 
@@ -93,29 +87,11 @@ func unavailableProblem(err error) *problem {
 			retryAfter: retryWhenUnavailable, cause: err,
 		}
 	}
-	if !passing(err) {
+	if !postgres.IsTransient(err) {
 		return nil
 	}
 	return &problem{
 		slug: unavailable, detail: "the database is not there or overloaded",
 		retryAfter: retryWhenUnavailable, cause: err,
 	}
-}
-
-// passing reports whether err speaks of the database's condition, which passes, and not
-// of a fault of ours.
-func passing(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		switch pg.Code[:min(2, len(pg.Code))] {
-		case "08", "40", "53", "55", "57", "58":
-			return true
-		}
-		return pg.Code == pgerrcode.ReadOnlySQLTransaction // a standby: another server is the primary, or soon
-	}
-	var network net.Error
-	var connect *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, puddle.ErrClosedPool)
 }

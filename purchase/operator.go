@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"holdfast/postgres"
 	"holdfast/purchase/db"
 )
 
@@ -152,7 +153,7 @@ func (s *Service) ReconcileMany(ctx context.Context, b BulkReconciliation) ([]uu
 		after = batch[len(batch)-1].ID
 		done, err := s.reconcileBatch(ctx, b, batch)
 		// Another's bulk, or River's upkeep, may lock the same rows in another order.
-		for try := 1; deadlocked(err) && try < bulkTries; try++ {
+		for try := 1; postgres.IsDeadlock(err) && try < bulkTries; try++ {
 			done, err = s.reconcileBatch(ctx, b, batch)
 		}
 		touched = append(touched, done...)

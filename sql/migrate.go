@@ -25,6 +25,9 @@ var migrations embed.FS
 // River's. The number is arbitrary and must never change.
 const migrationLock = 7_210_953_318
 
+// versionTable records our migrations. goose's default name may be another application's.
+const versionTable = "holdfast_schema_version"
+
 // lockPoll is how often a migrator that must wait asks again. Asking, instead of
 // blocking on the lock, leaves no statement open that CREATE INDEX CONCURRENTLY
 // would have to wait for.
@@ -44,6 +47,7 @@ func Migrate(ctx context.Context, databaseURL string) error {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	setSession(config.ConnConfig.RuntimeParams)
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return fmt.Errorf("connect to migrate: %w", err)
@@ -57,10 +61,49 @@ func Migrate(ctx context.Context, databaseURL string) error {
 		return fmt.Errorf("connect to migrate: %w", err)
 	}
 	defer pool.Close()
+	if err := checkForeign(ctx, pool); err != nil {
+		return err
+	}
 	if err := migrateRiver(ctx, pool); err != nil {
 		return err
 	}
 	return migrateOwn(ctx, pool)
+}
+
+// setSession overrides what the database or role may have set: a migration takes as long as
+// it takes, and River's add enum values that a later transaction must see.
+func setSession(params map[string]string) {
+	for name, value := range map[string]string{
+		"application_name":              "holdfast migrate",
+		"default_transaction_isolation": "read committed",
+		"statement_timeout":             "0",
+		"lock_timeout":                  "0",
+	} {
+		if _, set := params[name]; !set {
+			params[name] = value
+		}
+	}
+}
+
+// ErrForeign is returned for a database in which another application has a table with the
+// name of one of ours.
+var ErrForeign = errors.New("the database holds another application's table")
+
+// checkForeign runs before anything is created: a migration that stops halfway would leave
+// River's tables in another application's database.
+func checkForeign(ctx context.Context, pool *pgxpool.Pool) error {
+	var table *string
+	err := pool.QueryRow(ctx, `
+		SELECT (SELECT name FROM unnest(ARRAY['account', 'deposit', 'transaction_history', 'outbox', 'alert']) AS t (name)
+		        WHERE to_regclass(name) IS NOT NULL LIMIT 1)
+		WHERE to_regclass($1) IS NULL`, versionTable).Scan(&table)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("look for tables: %w", err)
+	}
+	if table != nil {
+		return fmt.Errorf("%w %q: give Holdfast a database or a schema of its own", ErrForeign, *table)
+	}
+	return nil
 }
 
 func lock(ctx context.Context, conn *pgx.Conn) error {
@@ -109,7 +152,7 @@ func newProvider(db *stdsql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName(versionTable))
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
@@ -124,7 +167,7 @@ var ErrVersion = errors.New("database is of another version")
 func CheckVersion(ctx context.Context, pool *pgxpool.Pool) error {
 	// Asking for the version would make its table.
 	var made bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&made); err != nil {
+	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&made); err != nil {
 		return fmt.Errorf("read database version: %w", err)
 	}
 	if !made {

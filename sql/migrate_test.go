@@ -42,11 +42,94 @@ func open(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
+// Another application in the same database may use goose, too.
+func TestAnotherApplicationsVersionsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	pool := open(t, url)
+	exec(t, pool, `CREATE TABLE goose_db_version (id serial PRIMARY KEY, version_id bigint NOT NULL,
+		is_applied boolean NOT NULL, tstamp timestamp DEFAULT now());
+		INSERT INTO goose_db_version (version_id, is_applied) SELECT v, true FROM generate_series(0, 4) AS v`)
+	if err := sql.CheckVersion(t.Context(), pool); !errors.Is(err, sql.ErrVersion) {
+		t.Errorf("check before the migration: %v, want ErrVersion", err)
+	}
+	if err := sql.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if err := sql.CheckVersion(t.Context(), pool); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM goose_db_version"); n != 5 {
+		t.Errorf("the other application has %d versions, had 5", n)
+	}
+}
+
+// Nothing is created in a database where a table of ours would be in another's way.
+func TestAnotherApplicationsTablesAreRefused(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	pool := open(t, url)
+	exec(t, pool, "CREATE TABLE account (name text)")
+	if err := sql.Migrate(t.Context(), url); !errors.Is(err, sql.ErrForeign) {
+		t.Errorf("error is %v, want ErrForeign", err)
+	}
+	if n := count(t, pool, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); n != 1 {
+		t.Errorf("%d tables, want the other application's alone", n)
+	}
+}
+
+func TestMigratesWhateverTheDatabasesDefaults(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	pool := open(t, url)
+	exec(t, pool, `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
+		EXECUTE format('ALTER DATABASE %I SET statement_timeout = 1', current_database());
+	END $$`)
+	if err := sql.Migrate(t.Context(), url); err != nil {
+		t.Error(err)
+	}
+}
+
+// An upgrade of the C library may change the order of text in any other collation, and with
+// it break a unique index.
+func TestIndexedTextComparesByBytes(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.New(t).Query(t.Context(), `
+		SELECT a.attrelid::regclass::text || '.' || a.attname
+		FROM pg_index i
+		JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+		JOIN pg_class c ON c.oid = a.attrelid AND c.relnamespace = 'public'::regnamespace
+		WHERE a.atttypid = 'text'::regtype AND a.attcollation <> '"C"'::regcollation AND c.relname NOT LIKE 'river%'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(columns) > 0 {
+		t.Errorf("columns without collation C: %v (%v)", columns, err)
+	}
+}
+
+func exec(t *testing.T, pool *pgxpool.Pool, statements string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), statements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 func TestOtherVersionsAreRefused(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, change string }{
-		{"Newer", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)"},
-		{"Older", "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"},
+		{"Newer", "INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES (99999, true)"},
+		{"Older", "DELETE FROM holdfast_schema_version WHERE version_id = (SELECT max(version_id) FROM holdfast_schema_version)"},
 		{"OlderRiver", "DELETE FROM river_migration WHERE version = (SELECT max(version) FROM river_migration)"},
 	}
 	for _, c := range cases {

@@ -61,6 +61,8 @@ var (
 // that settles a purchase takes longer than running it, and a plan made while a table is
 // small would read all of it.
 var planning = map[string]string{
+	// Each statement relies on seeing what was committed before it.
+	"default_transaction_isolation": "read committed",
 	"plan_cache_mode": "force_generic_plan",
 	"enable_seqscan":  "off",
 	"jit":             "off",

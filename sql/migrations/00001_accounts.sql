@@ -4,8 +4,8 @@
 -- changes a purchase's status or records a deposit. fillfactor leaves room for HOT
 -- updates; no balance is indexed.
 CREATE TABLE account (
-    id         text        NOT NULL,
-    currency   text        NOT NULL,
+    id         text COLLATE "C" NOT NULL,
+    currency   text COLLATE "C" NOT NULL,
     available  numeric     NOT NULL DEFAULT 0,
     reserved   numeric     NOT NULL DEFAULT 0,
     spent      numeric     NOT NULL DEFAULT 0,
@@ -24,9 +24,9 @@ CREATE TABLE account (
 
 CREATE TABLE deposit (
     id              uuid        NOT NULL,
-    account_id      text        NOT NULL,
+    account_id      text COLLATE "C" NOT NULL,
     -- NULL for an opening balance, which comes with the account itself.
-    idempotency_key text,
+    idempotency_key text COLLATE "C",
     amount          numeric     NOT NULL,
     note            text        NOT NULL DEFAULT '',
     actor           text        NOT NULL,

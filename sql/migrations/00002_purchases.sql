@@ -4,18 +4,18 @@
 -- the truth about the purchase, its money and its next check; River only carries.
 CREATE TABLE transaction_history (
     id                    uuid        NOT NULL,
-    account_id            text        NOT NULL,
-    idempotency_key       text        NOT NULL,
+    account_id            text COLLATE "C" NOT NULL,
+    idempotency_key       text COLLATE "C" NOT NULL,
     -- Hash of the request's meaning: tells a repeat from another purchase.
     fingerprint           bytea       NOT NULL,
-    status                text        NOT NULL DEFAULT 'PENDING',
+    status                text COLLATE "C" NOT NULL DEFAULT 'PENDING',
     -- Counts status changes; PENDING is 1.
     version               integer     NOT NULL DEFAULT 1,
-    symbol                text        NOT NULL,
+    symbol                text COLLATE "C" NOT NULL,
     quantity              numeric,
     limit_price           numeric,
     notional              numeric,
-    currency              text        NOT NULL,
+    currency              text COLLATE "C" NOT NULL,
     -- What is reserved while the purchase is not final.
     hold                  numeric     NOT NULL,
     cost                  numeric,
@@ -25,11 +25,11 @@ CREATE TABLE transaction_history (
     evidence              text,
 
     -- The broker that was asked, the key and the very bytes of every attempt.
-    broker                text        NOT NULL,
-    broker_key            text        NOT NULL,
+    broker                text COLLATE "C" NOT NULL,
+    broker_key            text COLLATE "C" NOT NULL,
     broker_request        bytea       NOT NULL,
     request_hash          bytea       NOT NULL,
-    broker_order_id       text,
+    broker_order_id       text COLLATE "C",
     -- What the place call, or the attempt that ended the purchase, answered. The body
     -- is text, not json: it holds whatever the broker sent.
     broker_status_code    integer,
@@ -110,8 +110,8 @@ CREATE INDEX transaction_history_account_idx
 CREATE TABLE broker_attempt (
     id             bigint GENERATED ALWAYS AS IDENTITY,
     transaction_id uuid        NOT NULL,
-    call           text        NOT NULL,
-    broker_key     text        NOT NULL,
+    call           text COLLATE "C" NOT NULL,
+    broker_key     text COLLATE "C" NOT NULL,
     -- NULL for a lookup, which sends no order.
     request_hash   bytea,
     claim          bigint      NOT NULL DEFAULT 0,
@@ -138,7 +138,7 @@ CREATE INDEX broker_attempt_transaction_idx ON broker_attempt (transaction_id, i
 CREATE TABLE purchase_transition (
     transaction_id uuid        NOT NULL,
     version        integer     NOT NULL,
-    status         text        NOT NULL,
+    status         text COLLATE "C" NOT NULL,
     reason         text,
     actor          text        NOT NULL,
     at             timestamptz NOT NULL DEFAULT now(),

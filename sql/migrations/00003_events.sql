@@ -6,10 +6,10 @@
 CREATE TABLE outbox (
     id              bigint GENERATED ALWAYS AS IDENTITY,
     transaction_id  uuid        NOT NULL,
-    account_id      text        NOT NULL,
+    account_id      text COLLATE "C" NOT NULL,
     version         integer     NOT NULL,
-    status          text        NOT NULL,
-    previous_status text        NOT NULL,
+    status          text COLLATE "C" NOT NULL,
+    previous_status text COLLATE "C" NOT NULL,
     reason          text,
     occurred_at     timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT outbox_pkey PRIMARY KEY (id)
@@ -27,10 +27,10 @@ CREATE TABLE outbox (
 CREATE TABLE purchase_event (
     id              bigint      NOT NULL,
     transaction_id  uuid        NOT NULL,
-    account_id      text        NOT NULL,
+    account_id      text COLLATE "C" NOT NULL,
     version         integer     NOT NULL,
-    status          text        NOT NULL,
-    previous_status text        NOT NULL,
+    status          text COLLATE "C" NOT NULL,
+    previous_status text COLLATE "C" NOT NULL,
     reason          text,
     occurred_at     timestamptz NOT NULL,
     logged_at       timestamptz NOT NULL,

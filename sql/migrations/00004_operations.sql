@@ -4,7 +4,7 @@
 -- job delivers it; a row without delivered_at and without a job is found by the sweep.
 CREATE TABLE alert (
     id             uuid        NOT NULL,
-    type           text        NOT NULL,
+    type           text COLLATE "C" NOT NULL,
     transaction_id uuid,
     -- The purchase's version at its entry into review: one alert a review.
     version        integer,
@@ -26,7 +26,7 @@ CREATE INDEX alert_undelivered_idx ON alert (created_at)
 
 -- What operators have paused; read by every process every second.
 CREATE TABLE switch (
-    name       text        NOT NULL,
+    name       text COLLATE "C" NOT NULL,
     paused     boolean     NOT NULL DEFAULT false,
     note       text        NOT NULL DEFAULT '',
     actor      text        NOT NULL DEFAULT '',
@@ -40,11 +40,11 @@ INSERT INTO switch (name) VALUES ('intake'), ('passes');
 -- API keys. Only a SHA-256 of the secret is kept: the secret is 256 random bits, so
 -- there is nothing a slow hash would protect.
 CREATE TABLE api_key (
-    id           text        NOT NULL,
-    prefix       text        NOT NULL,
+    id           text COLLATE "C" NOT NULL,
+    prefix       text COLLATE "C" NOT NULL,
     hash         bytea       NOT NULL,
-    scope        text        NOT NULL,
-    account_id   text,
+    scope        text COLLATE "C" NOT NULL,
+    account_id   text COLLATE "C",
     created_at   timestamptz NOT NULL DEFAULT now(),
     expires_at   timestamptz,
     last_used_at timestamptz,
@@ -62,9 +62,9 @@ CREATE INDEX api_key_revoked_idx ON api_key (revoked_at) WHERE revoked_at IS NOT
 -- One-use tickets for EventSource, which cannot send a header.
 CREATE TABLE stream_ticket (
     hash       bytea       NOT NULL,
-    key_id     text        NOT NULL,
-    scope      text        NOT NULL,
-    account_id text,
+    key_id     text COLLATE "C" NOT NULL,
+    scope      text COLLATE "C" NOT NULL,
+    account_id text COLLATE "C",
     -- When the credential itself ends, where it does (a token of an identity provider).
     principal_expires_at timestamptz,
     expires_at timestamptz NOT NULL,
@@ -75,7 +75,7 @@ CREATE TABLE stream_ticket (
 -- tells that the key given by the environment is no longer the one it was made with.
 CREATE TABLE operator_session (
     hash       bytea       NOT NULL,
-    key_id     text        NOT NULL,
+    key_id     text COLLATE "C" NOT NULL,
     key_hash   bytea       NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL,
