@@ -7,8 +7,8 @@ import (
 	"holdfast/purchase"
 )
 
-// Passes share statements; each still has its own claim and its own verdict.
-func TestPassesInCompany(t *testing.T) {
+// Passes share statements; each still has its own claim and its own outcome.
+func TestPassesShareStatements(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.fund("acct-2", "1000000.00")
@@ -54,16 +54,16 @@ func TestPassesInCompany(t *testing.T) {
 	b.audit()
 }
 
-func TestOneMoveAPurchaseAndStatement(t *testing.T) {
+func TestOneTransitionPerPurchaseAndStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p, err := b.Abandon(t.Context(), order())
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, again := b.MoveTwice(t.Context(), p)
-	if want := [2]bool{true, false}; moved != want || again != [2]bool{false, true} {
-		t.Errorf("moved %v, to be tried again %v", moved, again)
+	applied, again := b.ApplyTwice(t.Context(), p)
+	if want := [2]bool{true, false}; applied != want || again != [2]bool{false, true} {
+		t.Errorf("applied %v, to run again alone %v", applied, again)
 	}
 	if got := b.get(p.ID); got.Status != purchase.Unknown || got.Version != 2 {
 		t.Errorf("purchase is %s in version %d", got.Status, got.Version)

@@ -25,8 +25,8 @@ type decision struct {
 // decideLookup says what a lookup's answer proves.
 func (s *Service) decideLookup(p *pass, by exchange) decision {
 	a := by.answer
-	if said := contradiction(p.row, a); said != "" {
-		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
+	if by.mismatch != "" {
+		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: by.mismatch}
 	}
 	switch a.Verdict {
 	case broker.Accepted:
@@ -69,8 +69,8 @@ func (s *Service) decideAbsent(p *pass, a broker.Answer) decision {
 // lookup confirms it, unless it speaks of us and not of the order.
 func (s *Service) decideReplay(p *pass, by exchange) decision {
 	a := by.answer
-	if said := contradiction(p.row, a); said != "" {
-		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
+	if by.mismatch != "" {
+		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: by.mismatch}
 	}
 	switch {
 	case a.Verdict == broker.Accepted:

@@ -13,12 +13,12 @@ func (s *Service) Abandon(ctx context.Context, sub Submission) (Purchase, error)
 	return fromRow(recorded), err
 }
 
-// MoveTwice puts two moves of one PENDING purchase into one batch and tells which of
-// them were made, and which are to be tried again alone.
-func (s *Service) MoveTwice(ctx context.Context, p Purchase) (moved, again [2]bool) {
-	m := transition{id: p.ID, from: Pending, version: 1, claim: anyClaim, to: Unknown, reason: ReasonInterrupted, actor: actorSweep}
-	for i, done := range s.settleAll(ctx, []transition{m, m}) {
-		moved[i], again[i] = done.ok, done.err != nil && done.shared
+// ApplyTwice puts two transitions of one PENDING purchase into one batch and returns which
+// of them were applied, and which must run again alone.
+func (s *Service) ApplyTwice(ctx context.Context, p Purchase) (applied, again [2]bool) {
+	t := interruptionTransition(p.ID, 1)
+	for i, done := range s.settleAll(ctx, []transition{t, t}) {
+		applied[i], again[i] = done.out.ok, done.err != nil
 	}
-	return moved, again
+	return applied, again
 }

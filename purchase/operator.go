@@ -59,19 +59,6 @@ func resolvable(now row, r Resolution) (settled bool, err error) {
 	}
 }
 
-func resolutionTransition(now row, r Resolution) transition {
-	m := transition{
-		id: now.ID, from: Status(now.Status), version: now.Version, claim: anyClaim,
-		evidence: ByOperator, actor: r.Actor, noteCode: "resolution", noteDetail: r.Note, orderID: r.OrderID,
-	}
-	if r.Outcome == OutcomeCompleted {
-		m.to, m.cost = Completed, optional(r.Cost)
-		return m
-	}
-	m.to, m.reason = Rejected, ReasonOperator
-	return m
-}
-
 // Reconcile makes an UNKNOWN purchase due now, and puts one in MANUAL_REVIEW back to
 // UNKNOWN with its attempts and age counted afresh.
 func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Purchase, error) {
@@ -86,7 +73,7 @@ func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Pu
 		case Unknown:
 			after, ok, err = s.dueNow(ctx, id, actor)
 		case ManualReview:
-			after, ok, err = s.applyTransition(ctx, reopening(now.ID, now.Version, actor))
+			after, ok, err = s.applyTransition(ctx, reopeningTransition(now.ID, now.Version, actor))
 		default:
 			return fromRow(now), ErrNotReconcilable
 		}
@@ -96,13 +83,6 @@ func (s *Service) Reconcile(ctx context.Context, id uuid.UUID, actor string) (Pu
 		if ok {
 			return fromRow(after), nil
 		}
-	}
-}
-
-func reopening(id uuid.UUID, version int32, actor string) transition {
-	return transition{
-		id: id, from: ManualReview, version: version, claim: anyClaim,
-		to: Unknown, reason: ReasonReconcileRequested, actor: actor, passes: -1,
 	}
 }
 
@@ -168,7 +148,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 	changes := make([]transition, len(batch))
 	for i, r := range batch {
 		ids[i] = r.ID
-		changes[i] = reopening(r.ID, r.Version, b.Actor)
+		changes[i] = reopeningTransition(r.ID, r.Version, b.Actor)
 	}
 	if b.DryRun {
 		return ids, nil

@@ -98,31 +98,25 @@ func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 	return call, PassOutcome{}, err
 }
 
-// claiming is what came of one purchase's claim.
-type claimResult struct {
-	claimed *db.ClaimPassesRow
-	err     error
-}
-
 // claim takes the purchase for one pass; it returns nil where there is none to make.
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, error) {
 	began := time.Now()
-	got := s.claims.do(id)
-	if got.err != nil {
-		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", got.err)
+	claimed, err := s.claims.do(id)
+	if err != nil {
+		return nil, PassOutcome{}, fmt.Errorf("claim pass: %w", err)
 	}
-	if got.claimed == nil {
+	if claimed == nil {
 		outcome, err := s.whenDue(ctx, id)
 		return nil, outcome, err
 	}
 	return &pass{
-		row: got.claimed.TransactionHistory, began: began, unknownAge: seconds(got.claimed.UnknownAge),
-		sentAge: seconds(got.claimed.SentAge), createdAge: seconds(got.claimed.CreatedAge),
+		row: claimed.TransactionHistory, began: began, unknownAge: seconds(claimed.UnknownAge),
+		sentAge: seconds(claimed.SentAge), createdAge: seconds(claimed.CreatedAge),
 	}, PassOutcome{}, nil
 }
 
 // claimAll claims purchases in one statement, each for the first who asks.
-func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []claimResult {
+func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []result[*db.ClaimPassesRow] {
 	rows, err := db.New(s.pool).ClaimPasses(ctx, db.ClaimPassesParams{
 		Ids: ids, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), Unknown: string(Unknown),
 	})
@@ -130,9 +124,9 @@ func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []claimResult {
 	for i := range rows {
 		claimed[rows[i].TransactionHistory.ID] = &rows[i]
 	}
-	done := make([]claimResult, len(ids))
+	done := make([]result[*db.ClaimPassesRow], len(ids))
 	for i, id := range ids {
-		done[i] = claimResult{claimed: claimed[id], err: err}
+		done[i] = result[*db.ClaimPassesRow]{out: claimed[id], err: err}
 		delete(claimed, id)
 	}
 	return done
@@ -170,7 +164,7 @@ func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutc
 	if err := ctx.Err(); err != nil {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
-	looked := exchange{call: callLookup, answer: answer}
+	looked := weigh(p.row, exchange{call: callLookup, answer: answer})
 	decided := s.decideLookup(p, looked)
 	if decided.replay {
 		return s.replay(ctx, p, looked)
@@ -226,7 +220,7 @@ func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOut
 	if err := ctx.Err(); err != nil {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
-	replayed := exchange{call: callReplay, attemptID: attemptID, answer: answer}
+	replayed := weigh(p.row, exchange{call: callReplay, attemptID: attemptID, answer: answer})
 	return s.conclude(ctx, p, s.decideReplay(p, replayed), replayed)
 }
 
@@ -285,21 +279,21 @@ func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange
 	if d.to == "" {
 		return s.deferPass(ctx, p, d, by)
 	}
-	m := s.passTransition(p, d, by)
-	moved, ok, err := s.applyBatched(ctx, m, s.passBatcher)
+	t := passTransition(p, d, by)
+	done, err := s.passBatcher.do(t)
 	if errors.Is(err, ErrOrderIDTaken) {
-		m = s.passTransition(p, decision{
-			to: ManualReview, reason: string(broker.Mismatch), mismatch: "order id " + m.orderID + ", which another purchase has",
+		t = passTransition(p, decision{
+			to: ManualReview, reason: string(broker.Mismatch), mismatch: "order id " + t.orderID + ", which another purchase has",
 		}, by)
-		moved, ok, err = s.applyTransition(ctx, m)
+		done.row, done.ok, err = s.applyTransition(ctx, t)
 	}
 	if err != nil {
 		return PassOutcome{}, err
 	}
-	if !ok {
-		return s.lostRace(ctx, p, m)
+	if !done.ok {
+		return s.lostRace(ctx, p, t)
 	}
-	return PassOutcome{Result: resultOf(Status(moved.Status))}, nil
+	return PassOutcome{Result: resultOf(Status(done.row.Status))}, nil
 }
 
 func resultOf(status Status) string {
@@ -310,26 +304,6 @@ func resultOf(status Status) string {
 		return "rejected"
 	default:
 		return "manual_review"
-	}
-}
-
-func (s *Service) passTransition(p *pass, d decision, by exchange) transition {
-	m := transition{
-		id: p.row.ID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
-		actor: actorWorker, passes: 1, exchange: by, job: p.job,
-	}
-	m.exchange.brokerKey = p.row.BrokerKey
-	switch d.to {
-	case Completed:
-		return m.completed(d.evidence)
-	case Rejected:
-		return m.rejected(d.evidence, d.reason)
-	default:
-		m.to, m.reason = d.to, d.reason
-		if d.mismatch != "" {
-			return m.mismatched(d.mismatch)
-		}
-		return m
 	}
 }
 

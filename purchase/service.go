@@ -11,6 +11,7 @@ import (
 
 	"holdfast/account"
 	"holdfast/broker"
+	"holdfast/purchase/db"
 )
 
 // Work names the jobs that must exist once the transaction commits.
@@ -65,7 +66,7 @@ type Service struct {
 	// passes those of claims and conclusions.
 	records       *batcher[draft, recordResult]
 	settleBatcher *batcher[transition, settleResult]
-	claims        *batcher[uuid.UUID, claimResult]
+	claims        *batcher[uuid.UUID, *db.ClaimPassesRow]
 	passBatcher   *batcher[transition, settleResult]
 	// alarmed is when each type of alert was last raised here.
 	alarmed sync.Map
@@ -82,10 +83,11 @@ func New(p Params) *Service {
 		scheduler: p.Scheduler, committed: p.Committed, policy: p.Policy, switches: p.Switches,
 		observer: p.Observer, log: p.Log, expediting: make(chan struct{}, maxExpediting),
 	}
-	s.records = newBatcher(recordTimeout, s.recordAll)
-	s.settleBatcher = newBatcher(settleTimeout, s.settleAll)
-	s.claims = newBatcher(settleTimeout, s.claimAll)
-	s.passBatcher = newBatcher(settleTimeout, s.settleAll)
+	always, never := func(error) bool { return true }, func(error) bool { return false }
+	s.records = newBatcher(recordTimeout, runsAlone, s.recordAll)
+	s.settleBatcher = newBatcher(settleTimeout, always, s.settleAll)
+	s.claims = newBatcher(settleTimeout, never, s.claimAll)
+	s.passBatcher = newBatcher(settleTimeout, always, s.settleAll)
 	return s
 }
 

@@ -19,96 +19,21 @@ const (
 	callReplay = "replay"
 )
 
-// replyMove says what the first call's answer proves, and nothing more.
-func (s *Service) replyTransition(r row, a broker.Answer) transition {
-	m := transition{
-		id: r.ID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient,
-		recorded: &r,
-		exchange: exchange{call: callPlace, brokerKey: r.BrokerKey, requestHash: r.RequestHash, answer: a},
-	}
-	if said := contradiction(r, a); said != "" {
-		return s.uncertain(m, string(broker.Mismatch)).mismatched(said)
-	}
-	if a.Verdict == broker.Accepted {
-		return m.completed(ByReply)
-	}
-	if a.Verdict == broker.Rejected {
-		return m.rejected(ByReply, a.Code)
-	}
-	return s.uncertain(m, uncertainReason(a))
-}
-
-// contradiction says in what an answer speaks of another order than the purchase's: by
-// what it repeats, or by more filled than was asked for. Empty where it does not, or where
-// it speaks of no order.
-func contradiction(r row, a broker.Answer) string {
-	if !found(a) {
-		return ""
-	}
-	if said := a.Echo.Contradiction(orderOf(r)); said != "" {
-		return said
-	}
-	if a.FilledQuantity.Valid && r.Quantity.Valid && a.FilledQuantity.Decimal.GreaterThan(r.Quantity.Decimal) {
-		return fmt.Sprintf("filled %s, ordered %s", a.FilledQuantity.Decimal, r.Quantity.Decimal)
-	}
-	return ""
-}
-
-// mismatched marks a move by an answer that speaks of another order.
-func (m transition) mismatched(said string) transition {
-	m.reason, m.exchange.answer.Reason = string(broker.Mismatch), broker.Mismatch
-	m.noteCode, m.noteDetail = string(broker.Mismatch), "the broker says "+said
-	return m
-}
-
-func uncertainReason(a broker.Answer) string {
-	if a.Reason == "" {
-		return string(broker.UnconfirmedResponse)
-	}
-	return string(a.Reason)
-}
-
-func (m transition) completed(by Evidence) transition {
-	m.to, m.evidence = Completed, by
-	m.cost, m.filled = optional(m.exchange.answer.Cost), optional(m.exchange.answer.FilledQuantity)
-	m.orderID = m.exchange.answer.OrderID
-	return m
-}
-
-func (m transition) rejected(by Evidence, code string) transition {
-	m.to, m.evidence, m.reason = Rejected, by, codeOr4xx(code)
-	m.orderID = m.exchange.answer.OrderID
-	return m
-}
-
-func codeOr4xx(code string) string {
-	if code == "" {
-		return ReasonBroker4xx
-	}
-	return code
-}
-
-func (s *Service) uncertain(m transition, reason string) transition {
-	m.to, m.reason = Unknown, reason
-	m.wait = s.policy.obeyed(m.exchange.answer.RetryAfter)
-	if reason != string(broker.Mismatch) {
-		m.orderID = m.exchange.answer.OrderID
-	}
-	return m
-}
-
 // settleReply stores what the first call proved and returns the purchase as it stands.
-// Where it cannot be stored, the purchase stays PENDING for the sweep.
+// If it cannot be stored, the purchase stays PENDING for the sweep.
 func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer) row {
-	m := s.replyTransition(recorded, a)
+	by := weigh(recorded, exchange{
+		call: callPlace, brokerKey: recorded.BrokerKey, requestHash: recorded.RequestHash, answer: a,
+	})
+	t := replyTransition(recorded, by, s.policy.obeyed(a.RetryAfter))
 	for try := 1; ; try++ {
-		settled, err := s.trySettle(ctx, recorded, m)
+		settled, err := s.trySettle(ctx, recorded, t)
 		if err == nil {
 			return settled
 		}
 		if errors.Is(err, ErrOrderIDTaken) {
-			m = s.uncertain(m, string(broker.Mismatch)).mismatched("order id " + m.orderID + ", which another purchase has")
-			m.evidence, m.cost, m.filled, m.orderID = "", "", "", ""
+			by.mismatch = "order id " + t.orderID + ", which another purchase has"
+			t = replyTransition(recorded, by, t.wait)
 			continue
 		}
 		if try == settleTries {
@@ -119,63 +44,53 @@ func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer
 	}
 }
 
-func (s *Service) trySettle(ctx context.Context, recorded row, m transition) (row, error) {
+func (s *Service) trySettle(ctx context.Context, recorded row, t transition) (row, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	settled, ok, err := s.applyReply(ctx, m)
+	settled, ok, err := s.applyReply(ctx, t)
 	if err != nil || ok {
 		return settled, err
 	}
-	return s.settleLate(ctx, recorded, m)
+	return s.settleLate(ctx, recorded, t)
 }
 
-// settlement is what came of one move.
+// settleResult is a purchase after its transition; ok is false if it had changed before.
 type settleResult struct {
-	row    row
-	ok     bool
-	err    error
-	shared bool
+	row row
+	ok  bool
 }
 
-// errTwice: two of a batch would move one purchase.
-var errTwice = errors.New("purchase moves twice in one statement")
+// errTwice: two transitions of one purchase met in a batch.
+var errTwice = errors.New("two transitions of one purchase in one statement")
 
-// moveReply moves a purchase by its reply. A final one needs nothing but the door's
+// applyReply applies a first call's transition. A final one needs only the short
 // statement, and under load shares it with others.
-func (s *Service) applyReply(ctx context.Context, m transition) (row, bool, error) {
-	if m.to.Final() {
-		return s.applyBatched(ctx, m, s.settleBatcher)
+func (s *Service) applyReply(ctx context.Context, t transition) (row, bool, error) {
+	if t.to.Final() {
+		done, err := s.settleBatcher.do(t)
+		return done.row, done.ok, err
 	}
-	return s.applyTransition(ctx, m)
+	return s.applyTransition(ctx, t)
 }
 
-// moveShared moves a purchase in company; what that may be to blame for is tried again
-// alone.
-func (s *Service) applyBatched(ctx context.Context, m transition, with *batcher[transition, settleResult]) (row, bool, error) {
-	done := with.do(m)
-	if done.err == nil || !done.shared {
-		return done.row, done.ok, done.err
-	}
-	return s.applyTransition(ctx, m)
-}
-
-func (s *Service) settleAll(ctx context.Context, changes []transition) []settleResult {
-	done := make([]settleResult, len(changes))
+// settleAll applies transitions in one statement, at most one of each purchase.
+func (s *Service) settleAll(ctx context.Context, changes []transition) []result[settleResult] {
+	done := make([]result[settleResult], len(changes))
 	at := make(map[uuid.UUID]int, len(changes))
 	once := make([]transition, 0, len(changes))
-	for i, m := range changes {
-		done[i] = settleResult{err: errTwice, shared: true}
-		if _, twice := at[m.id]; !twice {
-			at[m.id] = i
-			once = append(once, m)
+	for i, t := range changes {
+		done[i].err = errTwice
+		if _, twice := at[t.id]; !twice {
+			at[t.id] = i
+			once = append(once, t)
 		}
 	}
 	rows, err := s.applyTransitions(ctx, once)
 	for _, i := range at {
-		done[i] = settleResult{err: err, shared: len(changes) > 1}
+		done[i].err = err
 	}
 	for _, r := range rows {
-		done[at[r.ID]].row, done[at[r.ID]].ok = r, true
+		done[at[r.ID]].out = settleResult{row: r, ok: true}
 	}
 	return done
 }
@@ -184,22 +99,18 @@ func (s *Service) settleAll(ctx context.Context, changes []transition) []settleR
 // the sweep took it for interrupted, or an earlier try's commit went through after all.
 // The answer itself is kept. That it was bought stays true however late it is said; a
 // refusal counts only while no pass has begun, for a replay may have bought since.
-func (s *Service) settleLate(ctx context.Context, recorded row, m transition) (row, error) {
+func (s *Service) settleLate(ctx context.Context, recorded row, t transition) (row, error) {
 	now, err := db.New(s.pool).PurchaseByID(ctx, recorded.ID)
 	if err != nil {
 		return row{}, fmt.Errorf("read purchase: %w", err)
 	}
 	if Status(now.Status).Final() {
-		return now, s.noteContradiction(ctx, now, m.to, m.exchange)
+		return now, s.noteContradiction(ctx, now, t.to, t.exchange)
 	}
-	if Status(now.Status) != Unknown || !m.to.Final() {
+	if Status(now.Status) != Unknown || !t.to.Final() {
 		return now, nil
 	}
-	m.from, m.version = Unknown, now.Version
-	if m.to == Rejected {
-		m.claim = 0
-	}
-	settled, ok, err := s.applyTransition(ctx, m)
+	settled, ok, err := s.applyTransition(ctx, lateReplyTransition(now, t))
 	if err != nil {
 		return row{}, err
 	}

@@ -100,6 +100,12 @@ func (b *bundle) fund(id, available string) {
 	}
 }
 
+func (b *bundle) deposit(id, amount string) {
+	b.t.Helper()
+	b.exec("UPDATE account SET available = available + $2::numeric, deposited = deposited + $2::numeric WHERE id = $1", id, amount)
+	b.exec("INSERT INTO deposit (id, account_id, idempotency_key, amount, actor) VALUES (gen_random_uuid(), $1, gen_random_uuid()::text, $2::numeric, 'test')", id, amount)
+}
+
 // order is ten shares at 25.00 under a key of its own.
 func order() purchase.Submission {
 	return purchase.Submission{

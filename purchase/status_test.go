@@ -69,6 +69,21 @@ func TestSchemaKnowsTheSameStatuses(t *testing.T) {
 	}
 }
 
+func TestSchemaAllowsTheSameTransitions(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, from := range purchase.Statuses() {
+		for _, to := range purchase.Statuses() {
+			var allowed bool
+			err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM status_transition WHERE from_status = $1 AND to_status = $2)",
+				from, to).Scan(&allowed)
+			if err != nil || allowed != from.CanBecome(to) {
+				t.Errorf("%s to %s: the schema says %t (%v), the code %t", from, to, allowed, err, from.CanBecome(to))
+			}
+		}
+	}
+}
+
 func TestFinalStatusesLeadNowhere(t *testing.T) {
 	t.Parallel()
 	for _, from := range purchase.Statuses() {

@@ -174,65 +174,40 @@ func holdOf(order broker.Order) (decimal.Decimal, error) {
 	return order.Notional.Decimal, nil
 }
 
-// recording is what came of one draft's record.
+// recordResult is a recorded purchase; ok is false if nothing was recorded.
 type recordResult struct {
 	row row
-	// ok: it is recorded. Otherwise, and without an error, nothing moved for it.
 	ok  bool
-	err error
-	// shared: the statement was not for this draft alone.
-	shared bool
 }
 
+// errMember: a batch recorded nothing for this draft, which may be the others' fault: they
+// may have used up the account's money.
+var errMember = errors.New("not recorded in a batch")
+
+// runsAlone reports whether a draft of a failed batch may be recorded alone: only if the
+// batch certainly recorded nothing for it.
+func runsAlone(err error) bool { return answered(err) }
+
 // record holds the money and writes PENDING, in one round trip, which under load it
-// shares with others. What the company may be to blame for is tried again alone.
+// shares with others.
 func (s *Service) record(ctx context.Context, d draft) (row, error) {
-	done := s.records.do(d)
-	if done.shared && !done.ok && answered(done.err) {
-		return s.recordAlone(ctx, d)
-	}
-	return s.recorded(ctx, d, done)
+	done, err := s.records.do(d)
+	return s.recorded(ctx, d, done, err)
 }
 
 // recorded returns what was recorded, though the answer that says so may be lost: what is
 // recorded must be called, and a client who is told that nothing was must be right.
-func (s *Service) recorded(ctx context.Context, d draft, done recordResult) (row, error) {
-	if !answered(done.err) && !neverSent(done.err) {
-		done = s.recoverRecord(ctx, d, done)
+func (s *Service) recorded(ctx context.Context, d draft, done recordResult, err error) (row, error) {
+	if !answered(err) && !neverSent(err) {
+		done, err = s.recoverRecord(ctx, d, err)
 	}
-	return done.result()
-}
-
-// recordAlone records a draft in a statement of its own, unless it repeats a purchase:
-// that is what most that fail in company do.
-func (s *Service) recordAlone(ctx context.Context, d draft) (row, error) {
-	_, err := s.repeatOr(ctx, d, errNewKey)
-	if err == nil || errors.Is(err, ErrKeyReused) {
-		return row{}, errRepeated
+	if err != nil {
+		return row{}, unavailable(fmt.Errorf("record purchase: %w", err))
 	}
-	if !errors.Is(err, errNewKey) {
-		return row{}, err
-	}
-	recordResult, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	return s.recorded(ctx, d, s.recordAll(recordResult, []draft{d})[0])
-}
-
-// Whether there is a purchase under a draft's key.
-var (
-	errRepeated = errors.New("idempotency key was used before")
-	errNewKey   = errors.New("idempotency key was not used before")
-)
-
-func (r recordResult) result() (row, error) {
-	switch {
-	case r.err != nil:
-		return row{}, unavailable(fmt.Errorf("record purchase: %w", r.err))
-	case !r.ok:
+	if !done.ok {
 		return row{}, ErrInsufficientFunds
-	default:
-		return r.row, nil
 	}
+	return done.row, nil
 }
 
 // answered reports whether the database itself said what went wrong, if anything did: then
@@ -240,7 +215,7 @@ func (r recordResult) result() (row, error) {
 func answered(err error) bool {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
-		return err == nil
+		return err == nil || errors.Is(err, errMember)
 	}
 	return pgErr.Code != pgerrcode.AdminShutdown && pgErr.Code != pgerrcode.CrashShutdown
 }
@@ -252,8 +227,8 @@ func neverSent(err error) bool {
 }
 
 // recordAll records drafts in one statement, each for itself.
-func (s *Service) recordAll(ctx context.Context, drafts []draft) []recordResult {
-	done := make([]recordResult, len(drafts))
+func (s *Service) recordAll(ctx context.Context, drafts []draft) []result[recordResult] {
+	done := make([]result[recordResult], len(drafts))
 	rows, err := db.New(s.pool).RecordPurchases(ctx, recordParams(drafts, s.can.Name))
 	createdAt := make(map[uuid.UUID]time.Time, len(rows))
 	for _, r := range rows {
@@ -261,9 +236,11 @@ func (s *Service) recordAll(ctx context.Context, drafts []draft) []recordResult 
 	}
 	for i, d := range drafts {
 		birth, ok := createdAt[d.id]
-		done[i] = recordResult{ok: ok, err: err, shared: len(drafts) > 1}
+		done[i].err = err
 		if ok {
-			done[i].row = d.row(s.can.Name, birth)
+			done[i].out = recordResult{row: d.row(s.can.Name, birth), ok: true}
+		} else if err == nil && len(drafts) > 1 {
+			done[i].err = errMember
 		}
 	}
 	return done
@@ -285,21 +262,21 @@ func (d draft) row(brokerName string, birth time.Time) row {
 // that makes sense. One that is not there may still come, by a server process that was
 // stopped before it read the statement: so it is made again, and what comes late finds its
 // key taken.
-func (s *Service) recoverRecord(ctx context.Context, d draft, lost recordResult) recordResult {
+func (s *Service) recoverRecord(ctx context.Context, d draft, lost error) (recordResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
 	for refused := false; ; {
 		found, err := s.readRecord(ctx, d)
 		if err == nil {
-			return recordResult{row: found, ok: true}
+			return recordResult{row: found, ok: true}, nil
 		}
 		if errors.Is(err, pgx.ErrNoRows) {
 			if refused {
-				return recordResult{}
+				return recordResult{}, nil
 			}
 			again := s.recordAll(ctx, []draft{d})[0]
-			if again.ok {
-				return again
+			if again.out.ok {
+				return again.out, nil
 			}
 			if refused = again.err == nil; refused {
 				continue // perhaps because the lost one has come just now: look once more
@@ -307,7 +284,7 @@ func (s *Service) recoverRecord(ctx context.Context, d draft, lost recordResult)
 		}
 		select {
 		case <-ctx.Done():
-			return lost
+			return recordResult{}, lost
 		case <-time.After(recoverPause):
 		}
 	}

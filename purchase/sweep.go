@@ -20,10 +20,7 @@ func (s *Service) SweepPending(ctx context.Context, batch int) (int, error) {
 	}
 	changes := make([]transition, len(stale))
 	for i, r := range stale {
-		changes[i] = transition{
-			id: r.ID, from: Pending, version: r.Version, claim: anyClaim,
-			to: Unknown, reason: ReasonInterrupted, actor: actorSweep,
-		}
+		changes[i] = interruptionTransition(r.ID, r.Version)
 	}
 	if len(changes) == 0 {
 		return 0, nil

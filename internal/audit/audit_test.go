@@ -41,11 +41,11 @@ VALUES
     ('` + unknown + `', 'acct-1', 'k3', '', 'UNKNOWN', 4, 'AAPL', 100, 'USD', 100, NULL, 'timeout', NULL, 'http', 'bk3', 'r3', 'h3', NULL, now(), now(), NULL),
     ('` + review + `', 'acct-1', 'k4', '', 'MANUAL_REVIEW', 3, 'AAPL', 100, 'USD', 100, NULL, 'age_exceeded', NULL, 'http', 'bk4', 'r4', 'h4', 'o4', NULL, now(), NULL),
     ('` + pending + `', 'acct-1', 'k5', '', 'PENDING', 1, 'AAPL', 100, 'USD', 100, NULL, NULL, NULL, 'http', 'bk5', 'r5', 'h5', NULL, NULL, NULL, NULL);
-INSERT INTO purchase_transition (transaction_id, version, status, actor)
-VALUES ('` + completed + `', 2, 'UNKNOWN', 'client'), ('` + completed + `', 3, 'COMPLETED', 'worker'),
-       ('` + unknown + `', 2, 'UNKNOWN', 'client'), ('` + unknown + `', 3, 'MANUAL_REVIEW', 'worker'),
-       ('` + unknown + `', 4, 'UNKNOWN', 'operator:x'),
-       ('` + review + `', 2, 'UNKNOWN', 'sweep'), ('` + review + `', 3, 'MANUAL_REVIEW', 'worker');
+INSERT INTO purchase_transition (transaction_id, version, previous_status, status, actor)
+VALUES ('` + completed + `', 2, 'PENDING', 'UNKNOWN', 'client'), ('` + completed + `', 3, 'UNKNOWN', 'COMPLETED', 'worker'),
+       ('` + unknown + `', 2, 'PENDING', 'UNKNOWN', 'client'), ('` + unknown + `', 3, 'UNKNOWN', 'MANUAL_REVIEW', 'worker'),
+       ('` + unknown + `', 4, 'MANUAL_REVIEW', 'UNKNOWN', 'operator:x'),
+       ('` + review + `', 2, 'PENDING', 'UNKNOWN', 'sweep'), ('` + review + `', 3, 'UNKNOWN', 'MANUAL_REVIEW', 'worker');
 INSERT INTO purchase_event (id, transaction_id, account_id, version, status, previous_status, occurred_at, logged_at)
 VALUES (1, '` + completed + `', 'acct-1', 2, 'UNKNOWN', 'PENDING', now(), now()),
        (2, '` + rejected + `', 'acct-1', 2, 'REJECTED', 'PENDING', now(), now()),

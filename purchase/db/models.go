@@ -36,12 +36,13 @@ type PurchaseNote struct {
 }
 
 type PurchaseTransition struct {
-	TransactionID uuid.UUID
-	Version       int32
-	Status        string
-	Reason        *string
-	Actor         string
-	At            time.Time
+	TransactionID  uuid.UUID
+	Version        int32
+	PreviousStatus string
+	Status         string
+	Reason         *string
+	Actor          string
+	At             time.Time
 }
 
 type Switch struct {

@@ -520,7 +520,7 @@ func (q *Queries) SummaryAges(ctx context.Context) (SummaryAgesRow, error) {
 }
 
 const transitions = `-- name: Transitions :many
-SELECT transaction_id, version, status, reason, actor, at FROM purchase_transition WHERE transaction_id = $1 ORDER BY version
+SELECT transaction_id, version, previous_status, status, reason, actor, at FROM purchase_transition WHERE transaction_id = $1 ORDER BY version
 `
 
 func (q *Queries) Transitions(ctx context.Context, transactionID uuid.UUID) ([]PurchaseTransition, error) {
@@ -535,6 +535,7 @@ func (q *Queries) Transitions(ctx context.Context, transactionID uuid.UUID) ([]P
 		if err := rows.Scan(
 			&i.TransactionID,
 			&i.Version,
+			&i.PreviousStatus,
 			&i.Status,
 			&i.Reason,
 			&i.Actor,

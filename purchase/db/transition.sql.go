@@ -49,7 +49,7 @@ WITH input AS (
            -- Whether the answer is the purchase's: one that was received and, on a pass,
            -- speaks of the order.
            unnest($27::boolean[])            AS telling
-), moved AS (
+), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
         version               = h.version + 1,
@@ -84,11 +84,11 @@ WITH input AS (
            sum(hold)                                    AS hold,
            sum(COALESCE(cost, 0))                       AS cost,
            sum(GREATEST(COALESCE(cost, 0) - hold, 0))   AS overrun
-    FROM moved
+    FROM changed
     WHERE status IN ('COMPLETED', 'REJECTED')
     GROUP BY account_id
 ), locked AS (
-    -- In order, so that two batches never wait for each other in a circle.
+    -- In order, so that two batches never deadlock.
     SELECT a.id FROM account a
     WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s))
     ORDER BY a.id
@@ -105,12 +105,12 @@ WITH input AS (
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
     SELECT m.id, m.account_id, m.version, m.status, i.from_status, m.reason
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
 ), transition AS (
-    INSERT INTO purchase_transition (transaction_id, version, status, reason, actor)
-    SELECT m.id, m.version, m.status, m.reason, i.actor
-    FROM moved m
+    INSERT INTO purchase_transition (transaction_id, version, previous_status, status, reason, actor)
+    SELECT m.id, m.version, i.from_status, m.status, m.reason, i.actor
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE m.version > 2 OR m.evidence IS DISTINCT FROM 'reply'
 ), attempt AS (
@@ -120,10 +120,10 @@ WITH input AS (
            now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
-    -- A replay stands there already, and the purchase's own row tells of its place,
-    -- unless that came too late.
+    -- A replay has its row already, and a place call is in the purchase's own row unless
+    -- its answer came too late.
     WHERE i.call = 'lookup'
-       OR (i.call = 'place' AND NOT EXISTS (SELECT 1 FROM moved m WHERE m.id = i.id))
+       OR (i.call = 'place' AND NOT EXISTS (SELECT 1 FROM changed m WHERE m.id = i.id))
 ), answered AS (
     UPDATE broker_attempt b
     SET duration_ms = i.duration_ms,
@@ -136,12 +136,12 @@ WITH input AS (
 ), note AS (
     INSERT INTO purchase_note (transaction_id, code, detail, actor)
     SELECT m.id, i.note_code, i.note_detail, i.actor
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE i.note_code <> ''
     UNION ALL
     SELECT m.id, 'cost_above_reserved', 'cost ' || m.cost || ', reserved ' || m.hold, i.actor
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE m.cost > m.hold
 ), alarm AS (
@@ -149,11 +149,11 @@ WITH input AS (
     SELECT i.alert_id, 'purchase.manual_review', m.id, m.version,
            json_build_object('purchase_id', m.id, 'account_id', m.account_id, 'reason', m.reason,
                              'reserved', m.hold::text, 'currency', m.currency, 'attempts', m.attempts)::text
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE m.status = 'MANUAL_REVIEW'
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM moved
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
 `
 
 type ApplyTransitionsParams struct {
@@ -228,11 +228,11 @@ type ApplyTransitionsRow struct {
 	SettledAt           *time.Time
 }
 
-// The one door's statement: with SettleReplies, which is its short form for the plainest
-// case, the only one that writes a status. Each row of input names the
-// status and version it expects to find; what it finds otherwise it leaves alone, and
-// does not return. With the status go the money, the event, the history and, into
-// MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
+// With SettleReplies, its short form for the ordinary case, the only statement that writes a
+// status. Each row of input names the status and version it expects; a purchase that has
+// changed is left alone and not returned. With the status go the money, the event, the
+// history and, into MANUAL_REVIEW, the alert. An attempt is stored whether its purchase
+// changed or not.
 // Tables are restricted by "= ANY" for the reason given at RecordPurchases.
 func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsParams) ([]ApplyTransitionsRow, error) {
 	rows, err := q.db.Query(ctx, applyTransitions,
@@ -336,7 +336,7 @@ WITH input AS MATERIALIZED (
            unnest($10::text[])            AS body,
            unnest($11::boolean[])      AS truncated,
            unnest($12::bigint[])       AS duration_ms
-), moved AS (
+), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
         version               = 2,
@@ -359,10 +359,10 @@ WITH input AS MATERIALIZED (
     WHERE h.id = ANY ($1::uuid[])
       AND h.id = i.id
       AND h.status = $13::text
-    RETURNING h.id, h.account_id, h.status, h.hold, h.cost, h.reason, h.updated_at
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id, sum(hold) AS hold, sum(COALESCE(cost, 0)) AS cost
-    FROM moved
+    FROM changed
     GROUP BY account_id
 ), locked AS (
     SELECT a.id FROM account a
@@ -379,9 +379,9 @@ WITH input AS MATERIALIZED (
     WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
-    SELECT id, account_id, 2, status, $13::text, reason FROM moved
+    SELECT id, account_id, 2, status, $13::text, reason FROM changed
 )
-SELECT id, updated_at FROM moved
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
 `
 
 type SettleRepliesParams struct {
@@ -401,13 +401,50 @@ type SettleRepliesParams struct {
 }
 
 type SettleRepliesRow struct {
-	ID        uuid.UUID
-	UpdatedAt time.Time
+	ID                  uuid.UUID
+	AccountID           string
+	IdempotencyKey      string
+	Fingerprint         []byte
+	Status              string
+	Version             int32
+	Symbol              string
+	Quantity            decimal.NullDecimal
+	LimitPrice          decimal.NullDecimal
+	Notional            decimal.NullDecimal
+	Currency            string
+	Hold                decimal.Decimal
+	Cost                decimal.NullDecimal
+	FilledQuantity      decimal.NullDecimal
+	Metadata            string
+	Reason              *string
+	Evidence            *string
+	Broker              string
+	BrokerKey           string
+	BrokerRequest       []byte
+	RequestHash         []byte
+	BrokerOrderID       *string
+	BrokerStatusCode    *int32
+	BrokerBody          *string
+	BrokerBodyTruncated bool
+	PlaceResult         *string
+	PlaceReason         *string
+	PlaceStatusCode     *int32
+	PlaceDurationMs     *int64
+	SentAt              time.Time
+	ReplayCode          *string
+	Attempts            int32
+	NextRetry           *time.Time
+	UnknownSince        *time.Time
+	Claim               int64
+	LeasedUntil         *time.Time
+	CreatedAt           time.Time
+	UpdatedAt           time.Time
+	SettledAt           *time.Time
 }
 
-// The short form of ApplyTransitions: PENDING, ended by the first call's reply at no more than
-// was held. No pass, no job, no alert, no note; the purchase's own row is the history.
-// input is made once, not once for each purchase that is compared with it.
+// The short form of ApplyTransitions: PENDING, settled by the first call's answer at no more
+// than was held. No pass, no job, no alert, no note; the purchase's own row is the history.
+// input is materialized: computed once, not once per purchase it is compared with.
 func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([]SettleRepliesRow, error) {
 	rows, err := q.db.Query(ctx, settleReplies,
 		arg.Ids,
@@ -431,7 +468,47 @@ func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([
 	var items []SettleRepliesRow
 	for rows.Next() {
 		var i SettleRepliesRow
-		if err := rows.Scan(&i.ID, &i.UpdatedAt); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.AccountID,
+			&i.IdempotencyKey,
+			&i.Fingerprint,
+			&i.Status,
+			&i.Version,
+			&i.Symbol,
+			&i.Quantity,
+			&i.LimitPrice,
+			&i.Notional,
+			&i.Currency,
+			&i.Hold,
+			&i.Cost,
+			&i.FilledQuantity,
+			&i.Metadata,
+			&i.Reason,
+			&i.Evidence,
+			&i.Broker,
+			&i.BrokerKey,
+			&i.BrokerRequest,
+			&i.RequestHash,
+			&i.BrokerOrderID,
+			&i.BrokerStatusCode,
+			&i.BrokerBody,
+			&i.BrokerBodyTruncated,
+			&i.PlaceResult,
+			&i.PlaceReason,
+			&i.PlaceStatusCode,
+			&i.PlaceDurationMs,
+			&i.SentAt,
+			&i.ReplayCode,
+			&i.Attempts,
+			&i.NextRetry,
+			&i.UnknownSince,
+			&i.Claim,
+			&i.LeasedUntil,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SettledAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -132,17 +132,33 @@ CREATE TABLE broker_attempt (
 -- A purchase's history.
 CREATE INDEX broker_attempt_transaction_idx ON broker_attempt (transaction_id, id);
 
+-- The diagram: which status may follow which. The same table is in purchase/status.go and
+-- docs/states.md.
+CREATE TABLE status_transition (
+    from_status text COLLATE "C" NOT NULL,
+    to_status   text COLLATE "C" NOT NULL,
+    CONSTRAINT status_transition_pkey PRIMARY KEY (from_status, to_status)
+);
+
+INSERT INTO status_transition (from_status, to_status)
+VALUES ('PENDING', 'COMPLETED'), ('PENDING', 'REJECTED'), ('PENDING', 'UNKNOWN'),
+       ('UNKNOWN', 'COMPLETED'), ('UNKNOWN', 'REJECTED'), ('UNKNOWN', 'MANUAL_REVIEW'),
+       ('MANUAL_REVIEW', 'COMPLETED'), ('MANUAL_REVIEW', 'REJECTED'), ('MANUAL_REVIEW', 'UNKNOWN');
+
 -- Status changes beyond the plain ones (PENDING to COMPLETED or REJECTED by the first
 -- call), which the purchase's own row tells. Kept as long as the purchase: the event
 -- log is not.
 CREATE TABLE purchase_transition (
-    transaction_id uuid        NOT NULL,
-    version        integer     NOT NULL,
-    status         text COLLATE "C" NOT NULL,
-    reason         text,
-    actor          text        NOT NULL,
-    at             timestamptz NOT NULL DEFAULT now(),
+    transaction_id  uuid        NOT NULL,
+    version         integer     NOT NULL,
+    previous_status text COLLATE "C" NOT NULL,
+    status          text COLLATE "C" NOT NULL,
+    reason          text,
+    actor           text        NOT NULL,
+    at              timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT purchase_transition_pkey PRIMARY KEY (transaction_id, version),
+    CONSTRAINT purchase_transition_diagram_fkey
+        FOREIGN KEY (previous_status, status) REFERENCES status_transition (from_status, to_status),
     CONSTRAINT purchase_transition_transaction_fkey FOREIGN KEY (transaction_id) REFERENCES transaction_history (id)
 );
 

@@ -1,9 +1,9 @@
 -- name: ApplyTransitions :many
--- The one door's statement: with SettleReplies, which is its short form for the plainest
--- case, the only one that writes a status. Each row of input names the
--- status and version it expects to find; what it finds otherwise it leaves alone, and
--- does not return. With the status go the money, the event, the history and, into
--- MANUAL_REVIEW, the alert. An attempt is kept whether its purchase moved or not.
+-- With SettleReplies, its short form for the ordinary case, the only statement that writes a
+-- status. Each row of input names the status and version it expects; a purchase that has
+-- changed is left alone and not returned. With the status go the money, the event, the
+-- history and, into MANUAL_REVIEW, the alert. An attempt is stored whether its purchase
+-- changed or not.
 -- Tables are restricted by "= ANY" for the reason given at RecordPurchases.
 WITH input AS (
     SELECT unnest(@ids::uuid[])                   AS id,
@@ -40,7 +40,7 @@ WITH input AS (
            -- Whether the answer is the purchase's: one that was received and, on a pass,
            -- speaks of the order.
            unnest(@telling::boolean[])            AS telling
-), moved AS (
+), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
         version               = h.version + 1,
@@ -75,11 +75,11 @@ WITH input AS (
            sum(hold)                                    AS hold,
            sum(COALESCE(cost, 0))                       AS cost,
            sum(GREATEST(COALESCE(cost, 0) - hold, 0))   AS overrun
-    FROM moved
+    FROM changed
     WHERE status IN ('COMPLETED', 'REJECTED')
     GROUP BY account_id
 ), locked AS (
-    -- In order, so that two batches never wait for each other in a circle.
+    -- In order, so that two batches never deadlock.
     SELECT a.id FROM account a
     WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s))
     ORDER BY a.id
@@ -96,12 +96,12 @@ WITH input AS (
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
     SELECT m.id, m.account_id, m.version, m.status, i.from_status, m.reason
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
 ), transition AS (
-    INSERT INTO purchase_transition (transaction_id, version, status, reason, actor)
-    SELECT m.id, m.version, m.status, m.reason, i.actor
-    FROM moved m
+    INSERT INTO purchase_transition (transaction_id, version, previous_status, status, reason, actor)
+    SELECT m.id, m.version, i.from_status, m.status, m.reason, i.actor
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE m.version > 2 OR m.evidence IS DISTINCT FROM 'reply'
 ), attempt AS (
@@ -111,10 +111,10 @@ WITH input AS (
            now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
     FROM input i
-    -- A replay stands there already, and the purchase's own row tells of its place,
-    -- unless that came too late.
+    -- A replay has its row already, and a place call is in the purchase's own row unless
+    -- its answer came too late.
     WHERE i.call = 'lookup'
-       OR (i.call = 'place' AND NOT EXISTS (SELECT 1 FROM moved m WHERE m.id = i.id))
+       OR (i.call = 'place' AND NOT EXISTS (SELECT 1 FROM changed m WHERE m.id = i.id))
 ), answered AS (
     UPDATE broker_attempt b
     SET duration_ms = i.duration_ms,
@@ -127,12 +127,12 @@ WITH input AS (
 ), note AS (
     INSERT INTO purchase_note (transaction_id, code, detail, actor)
     SELECT m.id, i.note_code, i.note_detail, i.actor
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE i.note_code <> ''
     UNION ALL
     SELECT m.id, 'cost_above_reserved', 'cost ' || m.cost || ', reserved ' || m.hold, i.actor
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE m.cost > m.hold
 ), alarm AS (
@@ -140,16 +140,16 @@ WITH input AS (
     SELECT i.alert_id, 'purchase.manual_review', m.id, m.version,
            json_build_object('purchase_id', m.id, 'account_id', m.account_id, 'reason', m.reason,
                              'reserved', m.hold::text, 'currency', m.currency, 'attempts', m.attempts)::text
-    FROM moved m
+    FROM changed m
     JOIN input i ON i.id = m.id
     WHERE m.status = 'MANUAL_REVIEW'
 )
-SELECT * FROM moved;
+SELECT * FROM changed;
 
 -- name: SettleReplies :many
--- The short form of ApplyTransitions: PENDING, ended by the first call's reply at no more than
--- was held. No pass, no job, no alert, no note; the purchase's own row is the history.
--- input is made once, not once for each purchase that is compared with it.
+-- The short form of ApplyTransitions: PENDING, settled by the first call's answer at no more
+-- than was held. No pass, no job, no alert, no note; the purchase's own row is the history.
+-- input is materialized: computed once, not once per purchase it is compared with.
 WITH input AS MATERIALIZED (
     SELECT unnest(@ids::uuid[])               AS id,
            unnest(@statuses::text[])          AS status,
@@ -163,7 +163,7 @@ WITH input AS MATERIALIZED (
            unnest(@bodies::text[])            AS body,
            unnest(@truncated::boolean[])      AS truncated,
            unnest(@durations::bigint[])       AS duration_ms
-), moved AS (
+), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
         version               = 2,
@@ -186,10 +186,10 @@ WITH input AS MATERIALIZED (
     WHERE h.id = ANY (@ids::uuid[])
       AND h.id = i.id
       AND h.status = @pending::text
-    RETURNING h.id, h.account_id, h.status, h.hold, h.cost, h.reason, h.updated_at
+    RETURNING h.*
 ), settled AS (
     SELECT account_id, sum(hold) AS hold, sum(COALESCE(cost, 0)) AS cost
-    FROM moved
+    FROM changed
     GROUP BY account_id
 ), locked AS (
     SELECT a.id FROM account a
@@ -206,6 +206,6 @@ WITH input AS MATERIALIZED (
     WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
-    SELECT id, account_id, 2, status, @pending::text, reason FROM moved
+    SELECT id, account_id, 2, status, @pending::text, reason FROM changed
 )
-SELECT id, updated_at FROM moved;
+SELECT * FROM changed;
