@@ -21,27 +21,34 @@ const (
 	AlertContradiction      = "purchase.contradiction"
 )
 
-// RaiseAlert writes an alert and its delivery job, unless one of its kind was written
+// RaiseAlert writes an alert and its delivery job, unless one of its type was written
 // within the hour.
 func (s *Service) RaiseAlert(ctx context.Context, kind string, data map[string]any) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		_, err := s.RaiseAlertTx(ctx, tx, kind, data)
+		return err
+	})
+}
+
+// RaiseAlertTx is RaiseAlert in the caller's transaction. It reports whether the alert was
+// written.
+func (s *Service) RaiseAlertTx(ctx context.Context, tx pgx.Tx, kind string, data map[string]any) (bool, error) {
 	text, err := json.Marshal(data)
 	if err != nil {
-		return fmt.Errorf("encode alert: %w", err)
+		return false, fmt.Errorf("encode alert: %w", err)
 	}
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := db.New(tx)
-		if err := queries.LockAlertType(ctx, kind); err != nil {
-			return fmt.Errorf("raise alert: %w", err)
-		}
-		id, err := queries.RaiseAlert(ctx, uuid.New(), kind, string(text))
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("raise alert: %w", err)
-		}
-		return s.scheduler.ScheduleTx(ctx, tx, Work{Alerts: []uuid.UUID{id}})
-	})
+	queries := db.New(tx)
+	if err := queries.LockAlertType(ctx, kind); err != nil {
+		return false, fmt.Errorf("raise alert: %w", err)
+	}
+	id, err := queries.RaiseAlert(ctx, uuid.New(), kind, string(text))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("raise alert: %w", err)
+	}
+	return true, s.scheduler.ScheduleTx(ctx, tx, Work{Alerts: []uuid.UUID{id}})
 }
 
 // alarmPause is how long a process that raised, or tried to raise, an alert of a type
