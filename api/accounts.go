@@ -27,7 +27,7 @@ func (a *api) getAccount(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *api) createAccount(w http.ResponseWriter, r *http.Request) error {
-	b, err := decode(w, r)
+	b, err := decode(r)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *api) deposit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := decode(w, r)
+	b, err := decode(r)
 	if err != nil {
 		return err
 	}

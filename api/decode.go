@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,8 +18,6 @@ const (
 	maxBody = 64 << 10
 	// maxPassedOver is how much more than that is read, and thrown away.
 	maxPassedOver = 1 << 20
-	// bodyTimeout is how long a client may take to send them.
-	bodyTimeout = 10 * time.Second
 	// maxErrors bounds how many faults one answer lists.
 	maxErrors = 32
 )
@@ -37,11 +34,11 @@ type body struct {
 
 // decode reads the request's JSON object. What it returns is not yet right: the caller
 // takes the fields it knows and then asks for [body.problem].
-func decode(w http.ResponseWriter, r *http.Request) (*body, error) {
+func decode(r *http.Request) (*body, error) {
 	if err := checkMediaType(r); err != nil {
 		return nil, err
 	}
-	raw, err := readBody(w, r)
+	raw, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -68,17 +65,10 @@ func checkMediaType(r *http.Request) error {
 	return nil
 }
 
-// readBody reads all of the body under its own limit and deadline. Where the deadline
-// cannot be set (a test's recorder), the size limit stands alone.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var limit *http.MaxBytesError
-	if errors.As(err, &limit) {
-		// A client that is still sending when its connection closes may not see why.
-		_, _ = io.CopyN(io.Discard, r.Body, maxPassedOver)
+// readBody returns what [receive] has read.
+func readBody(r *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(r.Body)
+	if errors.Is(err, errBodyTooLarge) {
 		return nil, because(tooLarge, fmt.Sprintf("a request may have %d bytes", maxBody))
 	}
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -44,7 +43,7 @@ func (a *api) identify(next http.Handler) http.Handler {
 			id = rand.Text()
 		}
 		w.Header().Set(requestIDHeader, id)
-		ctx := withLogger(r.Context(), a.Log.With(slog.String("request_id", id)))
+		ctx := withRequest(r.Context(), a.Log, slog.String("request_id", id), slog.String("client_addr", r.RemoteAddr))
 		ctx = context.WithValue(ctx, notesKey{}, &notes{})
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -131,48 +130,6 @@ func secureHeaders(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		next.ServeHTTP(w, r)
-	})
-}
-
-// slot is one request's place among those that are handled at once.
-type slot struct {
-	once sync.Once
-	free func()
-}
-
-func (s *slot) release() { s.once.Do(s.free) }
-
-type slotKey struct{}
-
-// bound refuses what comes while too many requests are being handled, before anything
-// is read or asked of the database.
-func (a *api) bound(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case a.slots <- struct{}{}:
-		default:
-			refuse(w, r, &problem{slug: unavailable, detail: "too many requests at once", retryAfter: time.Second})
-			return
-		}
-		s := &slot{free: func() { <-a.slots }}
-		defer s.release()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), slotKey{}, s)))
-	})
-}
-
-// releaseSlot gives the request's place up early: who merely waits takes nobody's.
-func releaseSlot(ctx context.Context) {
-	if s, ok := ctx.Value(slotKey{}).(*slot); ok {
-		s.release()
-	}
-}
-
-// answerDeadline ends a connection whose client does not take its answer. It is set by
-// request because the server's own WriteTimeout would end streams too.
-func (a *api) answerDeadline(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.Limits.AnswerTimeout))
 		next.ServeHTTP(w, r)
 	})
 }

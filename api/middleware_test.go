@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/api"
+	"holdfast/internal/httpserver"
 )
 
 // logged is a log that a test reads while handlers write.
@@ -243,7 +244,7 @@ func TestServerBoundsWhatItReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := api.NewServer(api.New(w.params), slog.New(slog.DiscardHandler))
+	server := httpserver.New(api.New(w.params), slog.New(slog.DiscardHandler))
 	served := make(chan error)
 	go func() { served <- server.Serve(listener) }()
 	url := "http://" + listener.Addr().String()

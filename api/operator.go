@@ -23,7 +23,7 @@ func (a *api) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := decode(w, r)
+	b, err := decode(r)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ type bulkJSON struct {
 }
 
 func (a *api) reconcileMany(w http.ResponseWriter, r *http.Request) error {
-	bulk, err := readBulk(w, r)
+	bulk, err := readBulk(r)
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (a *api) reconcileMany(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, touched)
 }
 
-func readBulk(w http.ResponseWriter, r *http.Request) (purchase.BulkReconciliation, error) {
-	b, err := decode(w, r)
+func readBulk(r *http.Request) (purchase.BulkReconciliation, error) {
+	b, err := decode(r)
 	if err != nil {
 		return purchase.BulkReconciliation{}, err
 	}
@@ -124,7 +124,7 @@ func (a *api) setSwitch(w http.ResponseWriter, r *http.Request) error {
 	if name != "intake" && name != "passes" {
 		return because(notFound, "there is no such switch")
 	}
-	b, err := decode(w, r)
+	b, err := decode(r)
 	if err != nil {
 		return err
 	}

@@ -56,11 +56,10 @@ type Limits struct {
 	InFlight int
 	// Waiting is how many requests may wait for a purchase to end (4096).
 	Waiting int
-	// Rate is how many requests a second one API key may make; zero is no limit.
+	// Rate is how many requests per second one API key may make; zero is no limit.
 	Rate float64
-	// AnswerTimeout is how long a request may take to the last byte of its answer, a
-	// stream aside (2m). It must be above the broker's timeout and the longest wait.
-	AnswerTimeout time.Duration
+	// KeyInFlight is how many requests of one client key are handled at once (256).
+	KeyInFlight int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -70,8 +69,8 @@ func (l Limits) withDefaults() Limits {
 	if l.Waiting == 0 {
 		l.Waiting = 4096
 	}
-	if l.AnswerTimeout == 0 {
-		l.AnswerTimeout = 2 * time.Minute
+	if l.KeyInFlight == 0 {
+		l.KeyInFlight = 256
 	}
 	return l
 }
@@ -81,6 +80,7 @@ func (p Params) withDefaults() Params {
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
+	p.Log = LogRequests(p.Log)
 	if p.Observer == nil {
 		p.Observer = nobody{}
 	}
@@ -94,16 +94,21 @@ func (nobody) HTTPRequest(string, string, int, time.Duration) {}
 // api is the handlers' common ground.
 type api struct {
 	Params
-	slots   chan struct{}
-	waiting chan struct{}
-	rates   *rates
+	slots        chan struct{}
+	consoleSlots chan struct{}
+	waiting      chan struct{}
+	rates        *rates
+	// receiving and inFlight count requests by client key, before and after their body is in.
+	receiving, inFlight *perKey
 }
 
 func newAPI(p Params) *api {
 	p = p.withDefaults()
 	return &api{
 		Params: p, rates: newRates(p.Limits.Rate),
-		slots: make(chan struct{}, p.Limits.InFlight), waiting: make(chan struct{}, p.Limits.Waiting),
+		slots: make(chan struct{}, p.Limits.InFlight), consoleSlots: make(chan struct{}, consoleSlots),
+		waiting:   make(chan struct{}, p.Limits.Waiting),
+		receiving: newPerKey(receivingFactor * p.Limits.KeyInFlight), inFlight: newPerKey(p.Limits.KeyInFlight),
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -40,20 +41,21 @@ func (a *api) openRoutes(r chi.Router) {
 
 // clientRoutes are for a client's key, and all but the first for an operator's too.
 func (a *api) clientRoutes(r chi.Router) {
-	b := r.With(a.bound, a.answerDeadline, a.authenticate, a.limitRate)
-	b.With(clientsOnly).Post("/v1/purchases", handle(a.submit))
+	key := r.With(a.authenticate, a.limitRate)
+	key.With(clientsOnly, a.bound).Post("/v1/purchases", handle(a.submit))
+	b := key.With(a.bound)
 	get(b, "/v1/purchases", a.listPurchases)
 	get(b, "/v1/purchases/{id}", a.getPurchase)
 	get(b, "/v1/purchases/{id}/history", a.getHistory)
 	get(b, "/v1/accounts/{id}", a.getAccount)
 	b.Post("/v1/stream-tickets", handle(a.issueTicket))
 	if a.Streams != nil {
-		r.With(a.authenticateStream, a.limitRate).Method(http.MethodGet, "/v1/events", a.Streams)
+		r.With(a.authenticateStream, a.limitRate, a.bound).Method(http.MethodGet, "/v1/events", a.Streams)
 	}
 }
 
 func (a *api) operatorRoutes(r chi.Router) {
-	o := r.With(a.bound, a.answerDeadline, a.authenticate, a.limitRate, operatorsOnly)
+	o := r.With(a.authenticate, a.limitRate, operatorsOnly, a.bound)
 	o.Post("/v1/accounts", handle(a.createAccount))
 	o.Post("/v1/accounts/{id}/deposits", handle(a.deposit))
 	o.Post("/v1/purchases/{id}/resolution", handle(a.resolve))
@@ -63,13 +65,15 @@ func (a *api) operatorRoutes(r chi.Router) {
 	get(o, "/v1/summary", a.summary)
 }
 
-// consoleRoutes are for people with an operator's session.
+// consoleRoutes require an operator session. They have slots of their own, so that
+// nothing that comes to the console, with or without a session, can starve /v1/.
 func (a *api) consoleRoutes(r chi.Router) {
 	pages := console.New(console.Params{
 		Purchases: a.Purchases, Switches: a.Switches, Keys: a.Keys, Gate: a.Gate, Pool: a.Pool,
-		Refuse: refuse, Log: a.Log, River: a.River,
+		Refuse: refuse, Identified: func(ctx context.Context, keyID string) { notesOf(ctx).keyID = keyID },
+		Log: a.Log, River: a.River,
 	})
-	c := r.With(a.bound, a.answerDeadline)
+	c := r.With(a.boundConsole)
 	c.Handle("/console", pages)
 	c.Handle("/console/*", pages)
 	c.Handle("/river", pages)

@@ -19,6 +19,7 @@ import (
 	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
+	"holdfast/internal/httpserver"
 	"holdfast/internal/testkit/pgtest"
 	"holdfast/jobs"
 	"holdfast/purchase"
@@ -137,7 +138,7 @@ func (w *world) serve(p api.Params) *httptest.Server {
 }
 
 func (w *world) serveHandler(handler http.Handler) *httptest.Server {
-	server := httptest.NewServer(handler)
+	server := httptest.NewServer(httpserver.Bound(handler))
 	w.t.Cleanup(server.Close)
 	return server
 }

@@ -15,13 +15,16 @@ import (
 
 	"holdfast/account"
 	"holdfast/auth"
+	"holdfast/internal/httpserver"
 	"holdfast/outbox"
 	"holdfast/purchase"
 )
 
 const (
-	// streamsMax is how many streams one process keeps where nothing else is said.
-	streamsMax = 20_000
+	// streamsMax and keyStreamsMax are how many streams one process, and one client key in
+	// it, may have by default.
+	streamsMax    = 20_000
+	keyStreamsMax = 1_000
 	// replaysMax is how many streams read the log at once: a storm of clients that come
 	// back must leave the pool to the relay and the hub.
 	replaysMax = 2
@@ -45,9 +48,12 @@ type StreamParams struct {
 	Purchases interface {
 		Get(ctx context.Context, id uuid.UUID) (purchase.Purchase, error)
 	}
-	// Max is the most streams at once; 0 means 20,000.
+	// Max is how many streams there may be at once; 0 means 20,000, or half of the files
+	// that the process may have open.
 	Max int
-	Log *slog.Logger
+	// KeyMax is how many of them one client key may have; 0 means 1,000.
+	KeyMax int
+	Log    *slog.Logger
 }
 
 // Streams is the handler of GET /v1/events. It expects the authentication before it.
@@ -61,6 +67,7 @@ type Streams struct {
 	mu      sync.Mutex
 	open    map[*stream]struct{}
 	entered int
+	byKey   *perKey
 	closed  bool
 	keeping bool
 }
@@ -69,12 +76,15 @@ type Streams struct {
 // the server's own.
 func NewStream(p StreamParams) *Streams {
 	if p.Max <= 0 {
-		p.Max = streamsMax
+		p.Max = min(streamsMax, httpserver.MaxStreams())
+	}
+	if p.KeyMax <= 0 {
+		p.KeyMax = keyStreamsMax
 	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Streams{p: p, replays: make(chan struct{}, replaysMax), open: map[*stream]struct{}{}}
+	s := &Streams{p: p, replays: make(chan struct{}, replaysMax), open: map[*stream]struct{}{}, byKey: newPerKey(p.KeyMax)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -87,6 +97,7 @@ func (s *Streams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
+	releasePlace(r.Context())
 	s.begin(st, begin, w, r)
 }
 
@@ -103,15 +114,16 @@ func (s *Streams) admit(r *http.Request) (*stream, start, error) {
 	if err != nil {
 		return nil, start{}, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.enter(who); err != nil {
 		return nil, start{}, err
 	}
+	st := &stream{streams: s, principal: who, filter: filter}
 	begin, err := s.resume(ctx, asked.last)
 	if err != nil {
-		s.leave(nil)
+		s.leave(st)
 		return nil, start{}, err
 	}
-	return &stream{streams: s, principal: who, filter: filter}, begin, nil
+	return st, begin, nil
 }
 
 // begin takes the connection over where it can be had.
@@ -214,7 +226,7 @@ func (s *Streams) filterPurchase(ctx context.Context, f outbox.Filter, text stri
 }
 
 // enter takes one of the places.
-func (s *Streams) enter() error {
+func (s *Streams) enter(who auth.Principal) error {
 	select {
 	case <-s.p.Hub.Ready():
 	default:
@@ -227,6 +239,9 @@ func (s *Streams) enter() error {
 	}
 	if s.entered >= s.p.Max {
 		return noPlace(fmt.Sprintf("all %d streams of this process are taken", s.p.Max))
+	}
+	if !s.byKey.enter(who) {
+		return &problem{slug: rateLimited, detail: fmt.Sprintf("this API key has all of its %d streams open", s.p.KeyMax), retryAfter: refusedSpread}
 	}
 	s.entered++
 	return nil
@@ -244,7 +259,7 @@ func noPlace(detail string) error {
 	return &problem{slug: unavailable, detail: detail, retryAfter: time.Second + rand.N(refusedSpread)}
 }
 
-// add makes a stream known to the keeper; leave gives its place back, a nil one's too.
+// add makes a stream known to the keeper; leave gives its place back.
 func (s *Streams) add(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,6 +278,7 @@ func (s *Streams) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entered--
+	s.byKey.leave(st.principal)
 	delete(s.open, st)
 }
 

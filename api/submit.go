@@ -19,7 +19,7 @@ func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	submission, err := readSubmission(w, r)
+	submission, err := readSubmission(r)
 	if err != nil {
 		return err
 	}
@@ -37,8 +37,8 @@ func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	return a.answerSubmission(w, result)
 }
 
-func readSubmission(w http.ResponseWriter, r *http.Request) (purchase.Submission, error) {
-	b, err := decode(w, r)
+func readSubmission(r *http.Request) (purchase.Submission, error) {
+	b, err := decode(r)
 	if err != nil {
 		return purchase.Submission{}, err
 	}

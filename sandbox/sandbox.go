@@ -3,12 +3,13 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"holdfast/internal/httpserver"
 )
 
 // Config sets a sandbox up.
@@ -69,12 +70,7 @@ const closeGrace = 2 * time.Second
 
 // Serve answers on listener until ctx ends, then closes the sandbox.
 func (s *Sandbox) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	server := httpserver.New(s.Handler(), s.log)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	var err error
@@ -82,23 +78,11 @@ func (s *Sandbox) Serve(ctx context.Context, listener net.Listener) error {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	return errors.Join(serveError(err), s.Close(), shutdown(server))
-}
-
-func serveError(err error) error {
-	if err == nil || errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("serve sandbox broker: %w", err)
-}
-
-func shutdown(server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	closeError := s.Close()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		return server.Close()
-	}
-	return nil
+	_ = server.Shutdown(closing) // a stalled answer is cut off: that is what it was for
+	return errors.Join(err, closeError)
 }
 
 // Handler is the broker's wire and its control API.

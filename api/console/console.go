@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -39,7 +40,9 @@ type Params struct {
 	River http.Handler
 	// Refuse answers what is no page with the problem that the error is.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
-	Log    *slog.Logger
+	// Identified names the key of the session to the access log.
+	Identified func(ctx context.Context, keyID string)
+	Log        *slog.Logger
 }
 
 type console struct {
@@ -89,6 +92,7 @@ func (c *console) river(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Security-Policy", riverPolicy)
+	w.Header().Set("Cache-Control", "no-store")
 	if !wantsPage(r) {
 		c.River.ServeHTTP(w, r)
 		return

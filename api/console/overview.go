@@ -107,7 +107,6 @@ func (c *console) newest(ctx context.Context, status purchase.Status) ([]purchas
 }
 
 func (c *console) setSwitch(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	name, paused := r.PathValue("name"), r.PostFormValue("paused")
 	if (name != "intake" && name != "passes") || (paused != "true" && paused != "false") {
 		c.nothing(w, r)

@@ -117,7 +117,6 @@ func (c *console) resolve(w http.ResponseWriter, r *http.Request) {
 		c.nothing(w, r)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	form := resolutionForm{
 		Outcome: r.PostFormValue("outcome"), Note: strings.TrimSpace(r.PostFormValue("note")),
 		OrderID: strings.TrimSpace(r.PostFormValue("order_id")), Cost: strings.TrimSpace(r.PostFormValue("cost")),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -14,8 +15,6 @@ const (
 	cookieName = "holdfast_session"
 	loginPath  = "/console/login"
 	homePath   = "/console/"
-	// maxForm is far above any form of ours.
-	maxForm = 64 << 10
 )
 
 // operator lets an operator's session through. Without one a page leads to the login,
@@ -25,6 +24,7 @@ func (c *console) operator(next http.Handler) http.Handler {
 		p, err := c.Keys.Session(r.Context(), sessionToken(r))
 		switch {
 		case err == nil:
+			c.Identified(r.Context(), p.KeyID)
 			next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), p)))
 		case errors.Is(err, auth.ErrUnauthorized) && wantsPage(r):
 			http.Redirect(w, r, loginPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
@@ -67,7 +67,6 @@ func (c *console) loginPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *console) login(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := safeNext(r.PostFormValue("next"))
 	token, expiresAt, err := c.Keys.Login(r.Context(), strings.TrimSpace(r.PostFormValue("key")))
 	if errors.Is(err, auth.ErrUnauthorized) {
@@ -102,14 +101,21 @@ func sessionCookie(r *http.Request, token string, expires time.Time) *http.Cooki
 	}
 }
 
-// safeNext keeps a made-up link from leading away from here after the login.
+// safeNext keeps a made-up link from leading away from here after the login. It judges
+// the path that a browser would make of it, and returns that one.
 func safeNext(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || strings.ContainsAny(next, "\\\r\n") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsFunc(next, isUnsafe) {
 		return homePath
 	}
-	if !strings.HasPrefix(u.Path, homePath) && !strings.HasPrefix(u.Path, "/river/") {
+	clean := path.Clean("/" + u.Path)
+	if strings.HasSuffix(u.Path, "/") && clean != "/" {
+		clean += "/"
+	}
+	if !strings.HasPrefix(clean, homePath) && !strings.HasPrefix(clean, "/river/") {
 		return homePath
 	}
-	return u.RequestURI()
+	return (&url.URL{Path: clean, RawQuery: u.RawQuery}).RequestURI()
 }
+
+func isUnsafe(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }

@@ -75,7 +75,7 @@ type stop struct {
 
 func newNode(c config, role string, noMigrate bool, log *slog.Logger, out io.Writer) *node {
 	return &node{
-		config: c, role: role, noMigrate: noMigrate, log: log, out: out,
+		config: c, role: role, noMigrate: noMigrate, log: api.LogRequests(log), out: out,
 		url: c.DatabaseURL, direct: c.ListenURL,
 		ending: make(chan struct{}), failed: make(chan error, 1),
 	}

@@ -14,19 +14,12 @@ import (
 	"riverqueue.com/riverui"
 
 	"holdfast/api"
+	"holdfast/internal/httpserver"
 )
 
-const (
-	// readHeaderTimeout ends a connection that does not get to its point.
-	readHeaderTimeout = 10 * time.Second
-	// minAnswer is the least that a request may take to the last byte of its answer; a
-	// slow broker is given this on top of its own timeout.
-	minAnswer   = 2 * time.Minute
-	answerSlack = time.Minute
-	// drainShare of what is left of a shutdown is for HTTP; the rest is the workers' and
-	// the database's.
-	drainShare = 2
-)
+// drainShare of what is left of a shutdown is for HTTP; the rest is the workers' and the
+// database's.
+const drainShare = 2
 
 // serve answers requests. What is registered last is stopped first: not ready and
 // streams, then HTTP.
@@ -38,7 +31,7 @@ func (n *node) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := api.NewServer(n.traces.handle(handler), n.log)
+	server := httpserver.New(n.traces.handle(handler), n.log)
 	n.onStop("http", func(ctx context.Context) error { return n.drain(ctx, server) })
 	n.onStop("streams", func(context.Context) error {
 		close(n.ending)
@@ -80,7 +73,7 @@ func (n *node) background(part string, f func() error) {
 }
 
 // drain waits for the requests in progress, the broker calls in them included.
-func (n *node) drain(ctx context.Context, server *api.Server) error {
+func (n *node) drain(ctx context.Context, server *httpserver.Server) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		share, cancel := context.WithTimeout(ctx, max(time.Until(deadline)/drainShare, n.config.Broker.Timeout))
 		defer cancel()
@@ -92,10 +85,7 @@ func (n *node) drain(ctx context.Context, server *api.Server) error {
 func (n *node) handler(ctx context.Context) (http.Handler, error) {
 	p := api.Params{
 		Pool: n.requests, Observer: n.metrics, ShuttingDown: n.ending, Log: n.log,
-		Limits: api.Limits{
-			Rate:          n.config.RateLimit,
-			AnswerTimeout: max(minAnswer, n.config.Broker.Timeout+answerSlack),
-		},
+		Limits: api.Limits{Rate: n.config.RateLimit},
 	}
 	if n.config.MetricsAddr == "" {
 		p.Metrics = n.metrics.Handler()
@@ -144,9 +134,9 @@ func (n *node) serveMetrics(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", n.metrics.Handler())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
-	n.onStop("metrics", func(context.Context) error { return ignoreClosed(server.Close()) })
-	n.background("metrics", func() error { return ignoreClosed(server.Serve(listener)) })
+	server := httpserver.New(mux, n.log)
+	n.onStop("metrics", server.Shutdown)
+	n.background("metrics", func() error { return server.Serve(listener) })
 	n.log.Info("metrics have an address of their own", "metrics_addr", listener.Addr().String())
 	return nil
 }
