@@ -141,8 +141,8 @@ func TestPanicAfterTheCallLeavesThePurchaseToTheSweep(t *testing.T) {
 	w.called = func() {}
 	id := w.buyAs(key, order(nil)).wantPurchase(202, "pending_reconciliation").wantHeader("Idempotent-Replayed", "true").
 		wantText("status", "PENDING").wantText("reserved", "250.00").text("id")
-	w.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', sent_at = sent_at - interval '1 hour' WHERE id = $1", id)
-	if n, err := w.service.SweepPending(t.Context(), 10); err != nil || n != 1 {
+	w.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', send_until = send_until - interval '1 hour' WHERE id = $1", id)
+	if n, err := w.service.SweepPending(t.Context()); err != nil || n != 1 {
 		t.Fatalf("the sweep took up %d, %v", n, err)
 	}
 	w.get("/v1/purchases/"+id, w.client).wantText("status", "UNKNOWN").wantText("reason", "interrupted")

@@ -85,15 +85,24 @@ func repeat(ctx context.Context, interval time.Duration, f func(context.Context)
 func (s *sweeper) sweep(ctx context.Context) {
 	var pending, jobs int
 	s.step(ctx, "sweep pending purchases", func(ctx context.Context) (err error) {
-		pending, err = drain(ctx, s.service.SweepPending)
+		pending, err = s.service.SweepPending(ctx)
+		return err
+	})
+	s.step(ctx, "sweep limits", func(ctx context.Context) error {
+		n, err := s.service.SweepLimits(ctx)
+		if n > 0 {
+			s.log.WarnContext(ctx, "purchases reached a limit without a pass", "purchases", n)
+		}
 		return err
 	})
 	s.step(ctx, "sweep orphans", func(ctx context.Context) (err error) {
-		jobs, err = drain(ctx, s.service.SweepOrphans)
+		jobs, err = s.service.SweepOrphans(ctx)
 		return err
 	})
 	s.step(ctx, "hurry strayed jobs", s.expedite)
 	s.step(ctx, "tell of repairs", func(ctx context.Context) error { return s.tell(ctx, pending, jobs) })
+	s.step(ctx, "alert on overdue purchases", s.service.AlertOverdue)
+	s.step(ctx, "alert on unserved brokers", s.service.AlertUnserved)
 	s.step(ctx, "sweep alerts", func(ctx context.Context) error {
 		_, err := drain(ctx, s.alerts)
 		return err

@@ -18,7 +18,9 @@ const (
 	AlertCredentialsRefused = "broker.credentials_refused"
 	AlertBrokerUnavailable  = "broker.unavailable"
 	AlertBrokerRecovered    = "broker.recovered"
+	AlertBrokerUnserved     = "broker.unserved"
 	AlertContradiction      = "purchase.contradiction"
+	AlertOverdue            = "purchases.overdue"
 )
 
 // RaiseAlert writes an alert and its delivery job, unless one of its type was written

@@ -47,6 +47,7 @@ func (s *Service) commitTransitions(ctx context.Context, changes []transition) (
 		return settleRows(ctx, s.pool, changes)
 	}
 	params := paramsOf(changes)
+	params.CallTimeout = s.can.Timeout.Seconds()
 	if !slices.ContainsFunc(changes, touchesJobs) {
 		return applyRows(ctx, s.pool, params)
 	}
@@ -199,11 +200,13 @@ func (e exchange) addTo(p *db.ApplyTransitionsParams) {
 	p.Bodies = append(p.Bodies, body)
 	p.Truncated = append(p.Truncated, truncated)
 	p.Durations = append(p.Durations, e.answer.Duration.Milliseconds())
-	p.Telling = append(p.Telling, e.answer.StatusCode > 0 && (e.call == callPlace || namesOrder(e.answer)))
+	p.NamesOrder = append(p.NamesOrder, namesOrder(e.answer))
+	p.NamedOrderIds = append(p.NamedOrderIds, sanitizeText(e.answer.OrderID))
+	p.Telling = append(p.Telling, e.answer.StatusCode > 0 && (e.call == callPlace || mentionsOrder(e.answer)))
 }
 
-// namesOrder reports whether an answer speaks of an order, this purchase's or another.
-func namesOrder(a broker.Answer) bool {
+// mentionsOrder reports whether an answer is about an order, this purchase's or another.
+func mentionsOrder(a broker.Answer) bool {
 	return found(a) || a.OrderID != "" || a.Reason == broker.Mismatch
 }
 

@@ -1,6 +1,9 @@
 package purchase
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"holdfast/broker"
@@ -20,13 +23,17 @@ type decision struct {
 	wait       time.Duration
 	passes     int32
 	replayCode string
+	// absences is the number of consecutive counted "not found" answers from now on.
+	absences int32
+	// progress is how far the proof of absence has come, for the history.
+	progress string
 }
 
-// decideLookup says what a lookup's answer proves.
+// decideLookup returns what a lookup's answer proves.
 func (s *Service) decideLookup(p *pass, by exchange) decision {
 	a := by.answer
 	if by.mismatch != "" {
-		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: by.mismatch}
+		return mismatch(by.mismatch)
 	}
 	switch a.Verdict {
 	case broker.Accepted:
@@ -40,59 +47,136 @@ func (s *Service) decideLookup(p *pass, by exchange) decision {
 	}
 }
 
-// found reports whether the answer speaks of an order under this purchase's key.
+// decideUnasked returns what a pass does whose broker has no lookup: it replays, or waits
+// for a limit. After the key retention there is nothing that it could still learn.
+func (s *Service) decideUnasked(p *pass) decision {
+	switch {
+	case s.can.Idempotent && s.keyExpired(p):
+		return decision{to: ManualReview, reason: ReasonKeyExpired}
+	case p.sentAge >= s.can.Settle && s.mayReplay(p):
+		return decision{replay: true}
+	default:
+		return s.wait(p, broker.Answer{})
+	}
+}
+
+func mismatch(said string) decision {
+	return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: said}
+}
+
+// found reports whether the answer says what became of an order under this purchase's key.
 func found(a broker.Answer) bool {
 	return a.Verdict == broker.Accepted || a.Verdict == broker.Rejected || a.Verdict == broker.Processing
 }
 
-// decideAbsent weighs a "not found": it is believed only a settle time after the last
-// place or replay, and a replay follows it only within the key's life.
-func (s *Service) decideAbsent(p *pass, a broker.Answer) decision {
-	elapsed := time.Since(p.began)
-	if p.sentAge <= s.can.Settle {
-		return s.wait(p, a)
-	}
-	if p.row.ReplayCode != nil {
-		return decision{to: Rejected, evidence: ByReplay, reason: *p.row.ReplayCode}
-	}
-	if p.createdAge+elapsed+s.can.Timeout >= s.can.KeyRetention {
-		return decision{to: ManualReview, reason: ReasonKeyExpired}
-	}
-	if !s.can.Idempotent {
-		return s.wait(p, a)
-	}
-	return decision{replay: true}
+// namesOrder reports whether the answer names an order under this purchase's key, whatever
+// it says about it.
+func namesOrder(a broker.Answer) bool {
+	return a.OrderID != "" || a.Verdict == broker.Accepted || a.Verdict == broker.Processing
 }
 
-// decideReplay says what a replay's answer proves. A 2xx is read as the first call's. A
-// refusal proves nothing about the order that may exist already: it is kept until a
-// lookup confirms it, unless it speaks of us and not of the order.
+// decideAbsent weighs a "not found". It counts only a settle time after the end of the last
+// send, and never once the broker has named an order. Until the broker may have forgotten
+// the key, the answer to it is a replay.
+func (s *Service) decideAbsent(p *pass, a broker.Answer) decision {
+	switch {
+	case p.sentAge < s.can.Settle:
+		return s.wait(p, a)
+	case p.row.OrderNamed:
+		return mismatch("not found, but it named order " + orderName(p.row) + " before")
+	case s.keyExpired(p):
+		return s.provenAbsent(p, a, decision{to: ManualReview, reason: ReasonKeyExpired})
+	case p.row.ReplayCode != nil:
+		return s.provenAbsent(p, a, decision{to: Rejected, evidence: ByReplay, reason: *p.row.ReplayCode})
+	case p.validFor <= time.Since(p.began):
+		return s.provenAbsent(p, a, decision{to: Rejected, evidence: ByLookup, reason: ReasonExpired})
+	case s.mayReplay(p):
+		return decision{replay: true}
+	default:
+		return s.provenAbsent(p, a, decision{})
+	}
+}
+
+func orderName(r row) string {
+	if r.BrokerOrderID == nil {
+		return "(without an id)"
+	}
+	return *r.BrokerOrderID
+}
+
+// keyExpired reports whether the broker may have forgotten the key by the time an answer
+// to a replay could come.
+func (s *Service) keyExpired(p *pass) bool {
+	return p.createdAge+time.Since(p.began)+s.can.Timeout >= s.can.KeyRetention
+}
+
+// mayReplay reports whether a replay would be permitted now. The intent's statement asks
+// again, when it is written.
+func (s *Service) mayReplay(p *pass) bool {
+	elapsed := time.Since(p.began)
+	return s.can.Idempotent && !s.keyExpired(p) && p.unknownAge+elapsed < s.policy.MaxAge && p.validFor > elapsed && p.intact()
+}
+
+// intact reports whether the stored request is the one that was recorded.
+func (p *pass) intact() bool {
+	hash := sha256.Sum256(p.row.BrokerRequest)
+	return bytes.Equal(hash[:], p.row.RequestHash)
+}
+
+// provenAbsent returns proven once enough consecutive lookups, a settle time apart, have
+// found nothing; until then the pass waits for the next of them. Without a proven status
+// the answers are only counted.
+func (s *Service) provenAbsent(p *pass, a broker.Answer, proven decision) decision {
+	needed := max(int32(s.can.AbsenceLookups), 1)
+	counted := p.row.Absences
+	if counted == 0 || p.absentAge >= s.can.Settle {
+		counted++
+	}
+	progress := fmt.Sprintf("%d of %d", min(counted, needed), needed)
+	if counted >= needed && proven.to != "" {
+		proven.progress = progress
+		return proven
+	}
+	d := s.wait(p, a)
+	d.absences, d.progress = counted, progress
+	d.wait = max(d.wait, s.can.Settle)
+	return d
+}
+
+// decideReplay returns what a replay's answer proves. A 2xx is read as the first call's. A
+// refusal proves nothing about the order that may exist already: it is kept until lookups
+// confirm it, unless it concerns us and not the order. A broker without lookup cannot
+// confirm it.
 func (s *Service) decideReplay(p *pass, by exchange) decision {
 	a := by.answer
 	if by.mismatch != "" {
-		return decision{to: ManualReview, reason: string(broker.Mismatch), mismatch: by.mismatch}
+		return mismatch(by.mismatch)
 	}
 	switch {
 	case a.Verdict == broker.Accepted:
 		return decision{to: Completed, evidence: ByReplay}
 	case a.Verdict == broker.Rejected && a.StatusCode < 300:
 		return decision{to: Rejected, evidence: ByReplay, reason: a.Code}
-	case a.Verdict == broker.Rejected && !a.AboutCaller && !a.Duplicate:
+	case a.Verdict == broker.Rejected && a.Code != "" && !a.AboutCaller && !a.Duplicate && !s.can.NoLookup:
 		d := s.wait(p, a)
-		d.replayCode = codeOr4xx(a.Code)
+		d.replayCode = a.Code
+		d.wait = max(d.wait, s.can.Settle)
 		return d
 	default:
 		return s.wait(p, a)
 	}
 }
 
-// wait ends the pass undecided: at the limits that means a person, else another pass.
+// wait ends the pass undecided: at a limit that means an operator, else another pass.
 func (s *Service) wait(p *pass, a broker.Answer) decision {
 	age := p.unknownAge + time.Since(p.began)
 	if age >= s.policy.MaxAge {
 		return decision{to: ManualReview, reason: ReasonAgeExceeded}
 	}
 	d := decision{passes: 1, reason: waitReason(a)}
+	if a.Verdict == broker.Absent { // found too early to count
+		d.absences = p.row.Absences
+	}
 	n := int(p.row.Attempts) + 1
 	d.wait = s.policy.Wait(n)
 	if a.Verdict == broker.Processing && s.can.ProcessingInterval > 0 {
@@ -100,13 +184,13 @@ func (s *Service) wait(p *pass, a broker.Answer) decision {
 	} else if n >= s.policy.MaxAttempts {
 		return decision{to: ManualReview, reason: ReasonAttemptsExhausted}
 	}
-	// The pass that finds the age exceeded should not come later than need be.
+	// The pass that finds the age exceeded should not come later than necessary.
 	d.wait = max(min(d.wait, s.policy.MaxAge-age), s.policy.obeyed(a.RetryAfter))
 	return d
 }
 
 // waitReason is what the purchase's reason becomes: what was learned about the order.
-// That a lookup could not be made says nothing about it and stands in the history.
+// That a lookup could not be made says nothing about it and is in the history.
 func waitReason(a broker.Answer) string {
 	switch {
 	case a.Verdict == broker.Processing:

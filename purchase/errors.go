@@ -37,6 +37,14 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Message }
 
+// InProgressError says that a worker's pass is in flight for the purchase, and when to try
+// again.
+type InProgressError struct{ RetryAfter time.Duration }
+
+func (e *InProgressError) Error() string {
+	return "a reconciliation pass is in progress; nothing was decided"
+}
+
 // UnavailableError says that nothing was recorded and no call was made, and when to
 // try again.
 type UnavailableError struct {

@@ -121,10 +121,14 @@ func (w *world) answer(order map[string]any) reply {
 		"drop":       {drop: true},
 		"dropBooked": {book: true, drop: true},
 		"garbage":    {book: true, status: 200, body: "<html>"},
-		"processing": {book: true, status: 200, body: map[string]any{"order_id": "1" + key, "client_order_id": key, "status": "new"}},
+		"processing": {book: true, status: 200, body: nil},
 	}[kind]
 	if answer.book && w.broker.orders[key] == nil {
 		w.booked[key] = w.clock
+		w.broker.orders[key] = booked(order, len(w.broker.orders)+1)
+	}
+	if kind == "processing" {
+		answer.body = map[string]any{"order_id": w.broker.orders[key]["order_id"], "client_order_id": key, "status": "new"}
 	}
 	return answer
 }
@@ -215,10 +219,10 @@ func (w *world) tick(by time.Duration) {
 }
 
 func (w *world) sweep() {
-	if _, err := w.SweepPending(w.t.Context(), 100); err != nil {
+	if _, err := w.SweepPending(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.SweepOrphans(w.t.Context(), 100); err != nil {
+	if _, err := w.SweepOrphans(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -19,17 +19,22 @@ const (
 	bulkTries = 5
 )
 
-// Resolve applies an operator's word to a purchase in review or unknown. The same word
-// again is no error. A completed purchase has its whole quantity filled.
+// Resolve applies an operator's decision to a purchase in review or unknown. The same
+// decision again is no error. A completed purchase has its whole quantity filled. While a
+// pass is in flight it returns an [*InProgressError]: an order could be sent after the
+// decision.
 func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
-	now, err := s.read(ctx, r.ID)
-	if err != nil {
-		return Purchase{}, err
-	}
 	for {
+		now, err := s.read(ctx, r.ID)
+		if err != nil {
+			return Purchase{}, err
+		}
 		settled, err := resolvable(now, r)
 		if settled || err != nil {
 			return fromRow(now), err
+		}
+		if err := s.notInFlight(ctx, r.ID); err != nil {
+			return Purchase{}, err
 		}
 		moved, ok, err := s.applyTransition(ctx, resolutionTransition(now, r))
 		if err != nil {
@@ -38,13 +43,25 @@ func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
 		if ok {
 			return fromRow(moved), nil
 		}
-		if now, err = s.read(ctx, r.ID); err != nil {
-			return Purchase{}, err
-		}
 	}
 }
 
-// resolvable reports whether the word was said before (settled) or cannot be said.
+// notInFlight returns an [*InProgressError] while a pass may be in flight. One that begins
+// later changes the purchase's claim, which the resolution names.
+func (s *Service) notInFlight(ctx context.Context, id uuid.UUID) error {
+	inFlight, err := db.New(s.pool).InFlight(ctx, s.can.Timeout.Seconds(), id)
+	if err != nil {
+		return fmt.Errorf("read whether a pass is in flight: %w", err)
+	}
+	if inFlight <= 0 {
+		return nil
+	}
+	// Its lease outlives a dead process; a live one ends a pass within two calls.
+	return &InProgressError{RetryAfter: min(seconds(inFlight), 2*s.can.Timeout)}
+}
+
+// resolvable reports whether the decision was made before (settled), or returns why it
+// cannot be made.
 func resolvable(now row, r Resolution) (settled bool, err error) {
 	status := Status(now.Status)
 	switch {

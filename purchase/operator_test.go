@@ -192,10 +192,10 @@ func TestSweepMakesJobsForOrphans(t *testing.T) {
 	b := setup(t)
 	p := b.lost(true)
 	b.exec("DELETE FROM river_job")
-	if n, err := b.SweepOrphans(t.Context(), 100); n != 1 || err != nil {
+	if n, err := b.SweepOrphans(t.Context()); n != 1 || err != nil {
 		t.Fatalf("repaired %d (%v), want 1", n, err)
 	}
-	if n, err := b.SweepOrphans(t.Context(), 100); n != 0 || err != nil {
+	if n, err := b.SweepOrphans(t.Context()); n != 0 || err != nil {
 		t.Errorf("repaired %d (%v) again, want none", n, err)
 	}
 	if n := b.count("SELECT count(*) FROM river_job WHERE args ->> 'transaction_id' = $1", p.ID); n != 1 {
@@ -211,11 +211,11 @@ func TestInterruptedPurchaseIsFoundOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := b.SweepPending(t.Context(), 100); n != 0 || err != nil {
+	if n, err := b.SweepPending(t.Context()); n != 0 || err != nil {
 		t.Fatalf("within its grace: swept %d (%v)", n, err)
 	}
 	b.age(p.ID, 2*time.Minute)
-	if n, err := b.SweepPending(t.Context(), 100); n != 1 || err != nil {
+	if n, err := b.SweepPending(t.Context()); n != 1 || err != nil {
 		t.Fatalf("past its grace: swept %d (%v)", n, err)
 	}
 	b.pass(p.ID)
@@ -242,8 +242,8 @@ func TestLateReplyToASweptPurchase(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.broker.script(func(map[string]any) reply {
-				b.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour'")
-				if n, err := b.SweepPending(t.Context(), 100); n != 1 || err != nil {
+				b.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', send_until = send_until - interval '1 hour'")
+				if n, err := b.SweepPending(t.Context()); n != 1 || err != nil {
 					t.Errorf("swept %d (%v), want 1", n, err)
 				}
 				if c.passed {
@@ -258,4 +258,11 @@ func TestLateReplyToASweptPurchase(t *testing.T) {
 			b.audit()
 		})
 	}
+}
+
+// resolveRejected is an operator who has asked the broker and found nothing.
+func (b *bundle) resolveRejected(p purchase.Purchase) (purchase.Purchase, error) {
+	return b.Resolve(b.t.Context(), purchase.Resolution{
+		ID: p.ID, Outcome: purchase.OutcomeRejected, Note: "no such order at the broker", Actor: "operator:k1",
+	})
 }

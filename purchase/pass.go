@@ -2,7 +2,6 @@ package purchase
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -44,10 +43,15 @@ type PassOutcome struct {
 
 // pass is one reconciliation in progress: the claimed purchase and what time it is.
 type pass struct {
-	row   row
+	row row
+	// began is before the claim's statement was sent, so that no age plus the time since
+	// is less than the true one.
 	began time.Time
-	// How old things were, by the database's clock, when the pass began.
-	unknownAge, sentAge, createdAge time.Duration
+	// How old things were, by the database's clock, when the pass began; sentAge counts
+	// from the end of the last send, absentAge from the last counted "not found".
+	unknownAge, createdAge, sentAge, absentAge time.Duration
+	// validFor is the time that was left until valid_until.
+	validFor time.Duration
 	// job carries it; 0: none does.
 	job int64
 }
@@ -58,10 +62,13 @@ type pass struct {
 // nothing was decided and the same job may simply run again.
 func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcome, error) {
 	if s.switches.PassesPaused() {
-		return PassOutcome{Result: resultPostponed, Again: spread(retryAfterTrouble, 0.5)}, nil
+		return paused(), nil
 	}
 	if err := s.gate.WaitTurn(ctx); err != nil {
 		return s.throttled(ctx, err)
+	}
+	if s.switches.PassesPaused() {
+		return paused(), nil
 	}
 	call, postpone, err := s.enter()
 	if call == nil {
@@ -80,7 +87,11 @@ func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcom
 	return outcome, err
 }
 
-// noTurn puts a pass off that would not get its turn in time, unless it was stopped.
+func paused() PassOutcome {
+	return PassOutcome{Result: resultPostponed, Again: spread(retryAfterTrouble, 0.5)}
+}
+
+// throttled postpones a pass that would not get its turn in time, unless it was stopped.
 func (s *Service) throttled(ctx context.Context, cause error) (PassOutcome, error) {
 	if ctx.Err() != nil {
 		return PassOutcome{}, cause
@@ -98,7 +109,7 @@ func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 	return call, PassOutcome{}, err
 }
 
-// claim takes the purchase for one pass; it returns nil where there is none to make.
+// claim takes the purchase for one pass; it returns nil if there is none to make.
 func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, error) {
 	began := time.Now()
 	claimed, err := s.claims.do(id)
@@ -111,14 +122,16 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, 
 	}
 	return &pass{
 		row: claimed.TransactionHistory, began: began, unknownAge: seconds(claimed.UnknownAge),
-		sentAge: seconds(claimed.SentAge), createdAge: seconds(claimed.CreatedAge),
+		createdAge: seconds(claimed.CreatedAge), sentAge: seconds(claimed.SentAge),
+		absentAge: seconds(claimed.AbsentAge), validFor: seconds(claimed.ValidFor),
 	}, PassOutcome{}, nil
 }
 
 // claimAll claims purchases in one statement, each for the first who asks.
 func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []result[*db.ClaimPassesRow] {
 	rows, err := db.New(s.pool).ClaimPasses(ctx, db.ClaimPassesParams{
-		Ids: ids, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), Unknown: string(Unknown),
+		Ids: ids, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), CallTimeout: s.can.Timeout.Seconds(),
+		Unknown: string(Unknown),
 	})
 	claimed := make(map[uuid.UUID]*db.ClaimPassesRow, len(rows))
 	for i := range rows {
@@ -132,7 +145,7 @@ func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []result[*db.Cl
 	return done
 }
 
-// notNow says when to ask again for a purchase that could not be claimed.
+// whenDue returns when to ask again for a purchase that could not be claimed.
 func (s *Service) whenDue(ctx context.Context, id uuid.UUID) (PassOutcome, error) {
 	due, err := db.New(s.pool).PassDue(ctx, id)
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && Status(due.Status) != Unknown) {
@@ -146,6 +159,9 @@ func (s *Service) whenDue(ctx context.Context, id uuid.UUID) (PassOutcome, error
 			"purchase_id", id, "broker", due.Broker, "serves", s.can.Name)
 		return PassOutcome{Result: resultNoop, Again: foreignBrokerWait}, nil
 	}
+	if due.Paused {
+		return paused(), nil
+	}
 	if due.DueIn <= 0 {
 		return PassOutcome{Result: resultNoop, Again: busyAgain}, nil
 	}
@@ -154,22 +170,35 @@ func (s *Service) whenDue(ctx context.Context, id uuid.UUID) (PassOutcome, error
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// run makes the claimed pass, all of it within the lease.
+// run makes the claimed pass, all of it within the lease. A pass that was held up after its
+// claim, by a stalled commit or a frozen process, sends nothing any more: passes may have
+// been paused since.
 func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutcome, error) {
 	ctx, cancel := context.WithDeadline(ctx, p.began.Add(s.policy.RescueAfter))
 	defer cancel()
+	if s.can.NoLookup {
+		call.Cancel() // a replay asks for a permission of its own
+		return s.act(ctx, p, s.decideUnasked(p), exchange{})
+	}
+	if time.Since(p.began) > sendWindow {
+		return PassOutcome{Result: resultPostponed, Again: minAgain}, s.release(ctx, p, 0)
+	}
 	answer := s.exchange(ctx, callLookup, p.row.BrokerKey, call, func(ctx context.Context) broker.Answer {
 		return s.broker.Lookup(ctx, broker.Query{Key: p.row.BrokerKey})
 	})
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil && answer.Verdict == broker.Uncertain {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
 	looked := weigh(p.row, exchange{call: callLookup, answer: answer})
-	decided := s.decideLookup(p, looked)
-	if decided.replay {
-		return s.replay(ctx, p, looked)
+	return s.act(ctx, p, s.decideLookup(p, looked), looked)
+}
+
+// act does what was decided.
+func (s *Service) act(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
+	if d.replay {
+		return s.replay(ctx, p, by)
 	}
-	return s.conclude(ctx, p, decided, looked)
+	return s.conclude(ctx, p, d, by)
 }
 
 // exchange makes one call under the broker's own deadline and tells the gate.
@@ -195,65 +224,7 @@ func (s *Service) releaseClaim(ctx context.Context, p *pass, cause error) error 
 	return errors.Join(fmt.Errorf("pass stopped: %w", cause), err)
 }
 
-// replay sends the original request once more, under the original key, after writing
-// down that it will.
-func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOutcome, error) {
-	call, postpone, err := s.enter()
-	if call == nil {
-		return s.postpone(ctx, p, postpone, err)
-	}
-	defer call.Cancel()
-	if err := s.gate.WaitTurn(ctx); err != nil {
-		return PassOutcome{}, s.releaseClaim(ctx, p, err)
-	}
-	attemptID, err := s.intend(ctx, p, looked)
-	if err != nil {
-		if errors.Is(err, pgx.ErrNoRows) {
-			return PassOutcome{Result: resultLostRace, Again: time.Second}, nil
-		}
-		return PassOutcome{}, err
-	}
-	request := broker.Request{Key: p.row.BrokerKey, Body: p.row.BrokerRequest}
-	answer := s.exchange(ctx, callReplay, request.Key, call, func(ctx context.Context) broker.Answer {
-		return s.broker.Place(ctx, request)
-	})
-	if err := ctx.Err(); err != nil {
-		return PassOutcome{}, s.releaseClaim(ctx, p, err)
-	}
-	replayed := weigh(p.row, exchange{call: callReplay, attemptID: attemptID, answer: answer})
-	return s.conclude(ctx, p, s.decideReplay(p, replayed), replayed)
-}
-
-// intend keeps the lookup that led to the replay and writes the replay down. It returns
-// pgx.ErrNoRows where the claim was lost or the key's life ends before an answer could
-// come.
-func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (int64, error) {
-	hash := sha256.Sum256(p.row.BrokerRequest)
-	if string(hash[:]) != string(p.row.RequestHash) {
-		return 0, fmt.Errorf("purchase %s: stored request does not have its hash: not replayed", p.row.ID)
-	}
-	text, _ := truncate(looked.answer.Body, MaxStoredBody)
-	queries := db.New(s.pool)
-	err := queries.InsertLookup(ctx, db.InsertLookupParams{
-		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, DurationMs: looked.answer.Duration.Milliseconds(),
-		Took:   looked.answer.Duration.Seconds(),
-		Result: string(looked.answer.Verdict), ResultReason: sanitizeText(resultReason(looked.answer)),
-		StatusCode: int32(looked.answer.StatusCode), Answer: text,
-	})
-	if err != nil {
-		return 0, fmt.Errorf("keep lookup: %w", err)
-	}
-	id, err := queries.IntendReplay(ctx, db.IntendReplayParams{
-		ID: p.row.ID, Claim: p.row.Claim, Unknown: string(Unknown), RequestHash: hash[:],
-		KeyLife: (s.can.KeyRetention - s.can.Timeout).Seconds(),
-	})
-	if err != nil {
-		return 0, fmt.Errorf("intend replay: %w", err)
-	}
-	return id, nil
-}
-
-// putOff gives the claim back where the gate closed between lookup and replay.
+// postpone gives the claim back if the gate closed between lookup and replay.
 func (s *Service) postpone(ctx context.Context, p *pass, outcome PassOutcome, cause error) (PassOutcome, error) {
 	if cause != nil {
 		return PassOutcome{}, s.releaseClaim(ctx, p, cause)
@@ -272,76 +243,3 @@ func (s *Service) release(ctx context.Context, p *pass, wait time.Duration) erro
 	return nil
 }
 
-// conclude writes what the pass came to.
-func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	if d.to == "" {
-		return s.deferPass(ctx, p, d, by)
-	}
-	t := passTransition(p, d, by)
-	done, err := s.passBatcher.do(t)
-	if errors.Is(err, ErrOrderIDTaken) {
-		t = passTransition(p, decision{
-			to: ManualReview, reason: string(broker.Mismatch), mismatch: "order id " + t.orderID + ", which another purchase has",
-		}, by)
-		done.row, done.ok, err = s.applyTransition(ctx, t)
-	}
-	if err != nil {
-		return PassOutcome{}, err
-	}
-	if !done.ok {
-		return s.lostRace(ctx, p, t)
-	}
-	return PassOutcome{Result: resultOf(Status(done.row.Status))}, nil
-}
-
-func resultOf(status Status) string {
-	switch status {
-	case Completed:
-		return "completed"
-	case Rejected:
-		return "rejected"
-	default:
-		return "manual_review"
-	}
-}
-
-func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	text, truncated := truncate(by.answer.Body, MaxStoredBody)
-	_, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
-		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
-		Reason: pointer(d.reason), ReplayCode: pointer(sanitizeText(d.replayCode)),
-		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
-		Took:   by.answer.Duration.Seconds(),
-		Result: string(by.answer.Verdict), ResultReason: sanitizeText(resultReason(by.answer)),
-		StatusCode: int32(by.answer.StatusCode), Answer: text, Truncated: truncated,
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return PassOutcome{Result: resultLostRace, Again: time.Second}, nil
-	}
-	if err != nil {
-		return PassOutcome{}, fmt.Errorf("defer pass: %w", err)
-	}
-	return PassOutcome{Result: resultDeferred, Again: max(d.wait, minAgain)}, nil
-}
-
-func pointer(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// lostRace looks at what the purchase has become meanwhile; the exchange is kept.
-func (s *Service) lostRace(ctx context.Context, p *pass, m transition) (PassOutcome, error) {
-	now, err := db.New(s.pool).PurchaseByID(ctx, p.row.ID)
-	if err != nil {
-		return PassOutcome{}, fmt.Errorf("read purchase: %w", err)
-	}
-	outcome := PassOutcome{Result: resultLostRace}
-	if Status(now.Status) == Unknown {
-		outcome.Again = time.Second
-	}
-	return outcome, s.noteContradiction(ctx, now, m.to, m.exchange)
-}

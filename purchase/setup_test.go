@@ -26,6 +26,7 @@ type bundle struct {
 	pool     *pgxpool.Pool
 	accounts *account.Store
 	broker   *fakeBroker
+	wire     broker.Broker
 	switches *purchase.Switches
 	seen     *counts
 	policy   purchase.Policy
@@ -80,12 +81,19 @@ func (b *bundle) service(wire httpbroker.Config, gate broker.GateConfig) *purcha
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.wire = client
+	return b.serviceOver(client, gate)
+}
+
+// serviceOver is a service, as in another process, that reaches the broker through over.
+func (b *bundle) serviceOver(over broker.Broker, gate broker.GateConfig) *purchase.Service {
+	b.t.Helper()
 	scheduler, err := jobs.NewScheduler(b.pool)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return purchase.New(purchase.Params{
-		Pool: b.pool, Accounts: b.accounts, Broker: client, Gate: broker.NewGate(gate), Scheduler: scheduler,
+		Pool: b.pool, Accounts: b.accounts, Broker: over, Gate: broker.NewGate(gate), Scheduler: scheduler,
 		Committed: func() {}, Policy: b.policy, Switches: b.switches, Observer: b.seen, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -138,8 +146,9 @@ func (b *bundle) pass(id uuid.UUID) purchase.PassOutcome {
 // age makes everything about a purchase so much older.
 func (b *bundle) age(id uuid.UUID, by time.Duration) {
 	b.t.Helper()
-	b.exec(`UPDATE transaction_history SET created_at = created_at - $2::interval, sent_at = sent_at - $2::interval,
-	        unknown_since = unknown_since - $2::interval WHERE id = $1`, id, by)
+	b.exec(`UPDATE transaction_history SET created_at = created_at - $2::interval, send_until = send_until - $2::interval,
+	        send_ended_at = send_ended_at - $2::interval, absent_at = absent_at - $2::interval,
+	        valid_until = valid_until - $2::interval, unknown_since = unknown_since - $2::interval WHERE id = $1`, id, by)
 }
 
 func (b *bundle) exec(sql string, args ...any) {

@@ -96,6 +96,7 @@ const (
 	ReasonAttemptsExhausted  = "attempts_exhausted"
 	ReasonAgeExceeded        = "age_exceeded"
 	ReasonKeyExpired         = "key_expired"
+	ReasonExpired            = "expired"
 	ReasonOperator           = "operator"
 	ReasonBroker4xx          = "broker_4xx"
 )

@@ -229,7 +229,7 @@ func neverSent(err error) bool {
 // recordAll records drafts in one statement, each for itself.
 func (s *Service) recordAll(ctx context.Context, drafts []draft) []result[recordResult] {
 	done := make([]result[recordResult], len(drafts))
-	rows, err := db.New(s.pool).RecordPurchases(ctx, recordParams(drafts, s.can.Name))
+	rows, err := db.New(s.pool).RecordPurchases(ctx, s.recordParams(drafts))
 	createdAt := make(map[uuid.UUID]time.Time, len(rows))
 	for _, r := range rows {
 		createdAt[r.ID] = r.CreatedAt
@@ -254,7 +254,7 @@ func (d draft) row(brokerName string, birth time.Time) row {
 		Quantity: d.order.Quantity, LimitPrice: d.order.LimitPrice, Notional: d.order.Notional,
 		Currency: d.order.Currency, Hold: d.hold, Metadata: d.submission.Metadata,
 		Broker: brokerName, BrokerKey: d.request.Key, BrokerRequest: d.request.Body, RequestHash: d.hash[:],
-		SentAt: birth, CreatedAt: birth, UpdatedAt: birth,
+		CreatedAt: birth, UpdatedAt: birth,
 	}
 }
 
@@ -304,8 +304,8 @@ func (s *Service) readRecord(ctx context.Context, d draft) (found row, err error
 	return found, err
 }
 
-func recordParams(drafts []draft, brokerName string) db.RecordPurchasesParams {
-	var p db.RecordPurchasesParams
+func (s *Service) recordParams(drafts []draft) db.RecordPurchasesParams {
+	p := db.RecordPurchasesParams{SendWithin: s.placeWindow().Seconds()}
 	for _, d := range drafts {
 		p.Ids = append(p.Ids, d.id)
 		p.AccountIds = append(p.AccountIds, d.order.Account)
@@ -318,7 +318,7 @@ func recordParams(drafts []draft, brokerName string) db.RecordPurchasesParams {
 		p.Currencies = append(p.Currencies, d.order.Currency)
 		p.Holds = append(p.Holds, money.Format(d.hold))
 		p.Metadata = append(p.Metadata, d.submission.Metadata)
-		p.Brokers = append(p.Brokers, brokerName)
+		p.Brokers = append(p.Brokers, s.can.Name)
 		p.BrokerKeys = append(p.BrokerKeys, d.request.Key)
 		p.BrokerRequests = append(p.BrokerRequests, d.request.Body)
 		p.RequestHashes = append(p.RequestHashes, d.hash[:])
@@ -343,11 +343,16 @@ func (s *Service) repeatOr(ctx context.Context, d draft, refusal error) (Result,
 	return Result{Purchase: fromRow(first), Repeated: true}, nil
 }
 
-// place makes the first call, once, with a deadline of its own. It ends with the grace,
-// too, counted from before the purchase was recorded: a process that was stopped for so
-// long must not call at all, for others may have taken the purchase for interrupted and
-// ended it.
+// placeWindow is how long after a record began its first call may be sent: the call must
+// have ended when others may take the purchase for interrupted. The record stores its end
+// as the purchase's send_until.
+func (s *Service) placeWindow() time.Duration { return s.policy.PendingGrace - s.can.Timeout }
+
+// place makes the first call, once, with a deadline of its own. Counted from before the
+// purchase was recorded, its first byte must leave within the window: a process that was
+// stopped for longer must not call at all.
 func (s *Service) place(ctx context.Context, began time.Time, request broker.Request) broker.Answer {
+	request.SendBefore = began.Add(s.placeWindow())
 	ctx, cancel := context.WithDeadline(ctx, began.Add(s.policy.PendingGrace))
 	defer cancel()
 	ctx, cancel = context.WithTimeout(ctx, s.can.Timeout)

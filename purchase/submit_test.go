@@ -280,7 +280,7 @@ func TestUnknownIsNotWrittenWithoutItsJob(t *testing.T) {
 	b.wantEnd(p, purchase.Pending, "", "")
 	b.exec("DROP TRIGGER refuse ON river_job")
 	b.age(p.ID, 2*time.Minute)
-	if n, err := b.SweepPending(t.Context(), 100); n != 1 || err != nil {
+	if n, err := b.SweepPending(t.Context()); n != 1 || err != nil {
 		t.Fatalf("swept %d (%v), want 1", n, err)
 	}
 	b.wantEnd(b.get(p.ID), purchase.Unknown, "interrupted", "")
@@ -359,8 +359,8 @@ func TestSecondOrderOfOnePurchaseIsAContradiction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.broker.script(func(order map[string]any) reply {
-		b.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', sent_at = sent_at - interval '1 hour'")
-		if _, err := b.SweepPending(t.Context(), 10); err != nil {
+		b.exec("UPDATE transaction_history SET created_at = created_at - interval '1 hour', send_until = send_until - interval '1 hour'")
+		if _, err := b.SweepPending(t.Context()); err != nil {
 			t.Error(err)
 		}
 		b.exec(`UPDATE transaction_history SET status = 'COMPLETED', version = 3, next_retry = NULL, reason = NULL, cost = hold,

@@ -125,10 +125,19 @@ func interruptionTransition(id uuid.UUID, version int32) transition {
 	}
 }
 
-// resolutionTransition is an operator's decision.
+// limitTransition gives an UNKNOWN purchase that has reached a limit to an operator.
+func limitTransition(id uuid.UUID, version int32, reason string) transition {
+	return transition{
+		id: id, from: Unknown, version: version, claim: anyClaim,
+		to: ManualReview, reason: reason, actor: actorSweep,
+	}
+}
+
+// resolutionTransition is an operator's decision. It names the claim: a pass that begins
+// meanwhile makes it void.
 func resolutionTransition(now row, r Resolution) transition {
 	t := transition{
-		id: now.ID, from: Status(now.Status), version: now.Version, claim: anyClaim,
+		id: now.ID, from: Status(now.Status), version: now.Version, claim: now.Claim,
 		evidence: ByOperator, actor: r.Actor, note: note{"resolution", r.Note}, orderID: r.OrderID,
 	}
 	if r.Outcome == OutcomeCompleted {

@@ -22,6 +22,9 @@ func weigh(r row, by exchange) exchange {
 	if found(*a) {
 		by.mismatch = a.Echo.Contradiction(orderOf(r))
 	}
+	if other := otherOrder(r, *a); other != "" {
+		by.mismatch = other
+	}
 	settles := a.Verdict == broker.Accepted || a.Verdict == broker.Rejected
 	if by.mismatch != "" || !settles {
 		return by
@@ -34,6 +37,15 @@ func weigh(r row, by exchange) exchange {
 		a.Cost, by.note = costOf(r, *a)
 	}
 	return by
+}
+
+// otherOrder returns in what an answer names another order than the broker named under this
+// key before, or nothing.
+func otherOrder(r row, a broker.Answer) string {
+	if r.BrokerOrderID == nil || a.OrderID == "" || a.OrderID == *r.BrokerOrderID {
+		return ""
+	}
+	return fmt.Sprintf("order %s, but it named order %s before", a.OrderID, *r.BrokerOrderID)
 }
 
 // contradictory reports whether an answer's amounts contradict its status: bought for

@@ -29,6 +29,12 @@ type Config struct {
 	Settle time.Duration
 	// Idempotent: a second place under the same key buys nothing.
 	Idempotent bool
+	// NoLookup: the broker cannot look up an order.
+	NoLookup bool
+	// AbsenceLookups is how many consecutive "not found" answers prove that there is no order.
+	AbsenceLookups int
+	// ProcessingInterval is how often an order is looked up that the broker is processing.
+	ProcessingInterval time.Duration
 	// DuplicateCodes say, in any case, that a key was used before, besides every code
 	// that contains "duplicate".
 	DuplicateCodes []string
@@ -65,11 +71,14 @@ func capabilities(config Config) broker.Capabilities {
 		name = "http"
 	}
 	return broker.Capabilities{
-		Name:         name,
-		Idempotent:   config.Idempotent,
-		KeyRetention: config.KeyRetention,
-		Settle:       config.Settle,
-		Timeout:      config.Timeout,
+		Name:               name,
+		Idempotent:         config.Idempotent,
+		KeyRetention:       config.KeyRetention,
+		Settle:             config.Settle,
+		Timeout:            config.Timeout,
+		NoLookup:           config.NoLookup,
+		AbsenceLookups:     config.AbsenceLookups,
+		ProcessingInterval: config.ProcessingInterval,
 	}
 }
 

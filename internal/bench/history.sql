@@ -5,7 +5,7 @@ WITH made AS (
         id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, currency, hold,
         cost, filled_quantity, evidence, broker, broker_key, broker_request, request_hash, broker_order_id,
         broker_status_code, broker_body, place_result, place_status_code, place_duration_ms,
-        sent_at, created_at, updated_at, settled_at
+        send_ended_at, created_at, updated_at, settled_at
     )
     SELECT id, 'bench-' || i % $2::integer, 'old-' || i, sha256(int8send(i)), 'COMPLETED', 2, 'AAPL', 10, 25.00, 'USD', 250.00,
            250.00, 10, 'reply', 'http', 'hf-' || id,

@@ -4,7 +4,7 @@ WITH made AS (
     INSERT INTO transaction_history (
         id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, currency, hold,
         reason, broker, broker_key, broker_request, request_hash, place_result, place_reason, place_duration_ms,
-        attempts, next_retry, unknown_since, sent_at, created_at, updated_at
+        attempts, next_retry, unknown_since, send_ended_at, created_at, updated_at
     )
     SELECT id, 'bench-' || i % $2::integer, 'due-' || i, '\x00', 'UNKNOWN', 2, 'AAPL', 10, 25.00, 'USD', 250.00,
            'timeout', 'http', 'hf-' || id, '{}', sha256('{}'), 'uncertain', 'timeout', 5000,

@@ -23,6 +23,7 @@ type BrokerAttempt struct {
 	Result        *string
 	Reason        *string
 	StatusCode    *int32
+	OrderID       *string
 	Answer        *string
 }
 
@@ -69,6 +70,7 @@ type TransactionHistory struct {
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
 	Metadata            string
+	ValidUntil          *time.Time
 	Reason              *string
 	Evidence            *string
 	Broker              string
@@ -83,8 +85,12 @@ type TransactionHistory struct {
 	PlaceReason         *string
 	PlaceStatusCode     *int32
 	PlaceDurationMs     *int64
-	SentAt              time.Time
+	SendUntil           *time.Time
+	SendEndedAt         *time.Time
 	ReplayCode          *string
+	Absences            int32
+	AbsentAt            *time.Time
+	OrderNamed          bool
 	Attempts            int32
 	NextRetry           *time.Time
 	UnknownSince        *time.Time

@@ -18,11 +18,12 @@ const claimPasses = `-- name: ClaimPasses :many
 WITH free AS (
     SELECT t.id
     FROM transaction_history t
-    WHERE t.id = ANY ($2::uuid[])
-      AND t.broker = $3
-      AND t.status = $4::text
+    WHERE t.id = ANY ($3::uuid[])
+      AND t.broker = $4
+      AND t.status = $5::text
       AND t.next_retry <= now()
       AND (t.leased_until IS NULL OR t.leased_until <= now())
+      AND NOT EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.paused)
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE transaction_history h
@@ -30,25 +31,36 @@ SET claim        = h.claim + 1,
     leased_until = now() + make_interval(secs => $1::double precision),
     next_retry   = now() + make_interval(secs => $1::double precision)
 WHERE h.id = ANY (ARRAY(SELECT f.id FROM free f))
-RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at,
+RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at,
           -- The ages, in seconds by the database's clock, that the pass decides by.
-          EXTRACT(EPOCH FROM now() - h.unknown_since)::double precision AS unknown_age,
-          EXTRACT(EPOCH FROM now() - h.sent_at)::double precision       AS sent_age,
-          EXTRACT(EPOCH FROM now() - h.created_at)::double precision    AS created_age
+          EXTRACT(EPOCH FROM clock_timestamp() - h.unknown_since)::double precision AS unknown_age,
+          EXTRACT(EPOCH FROM clock_timestamp() - h.created_at)::double precision    AS created_age,
+          -- Since the last send ended. One whose outcome was not stored ended, at the
+          -- latest, the broker timeout after its deadline.
+          EXTRACT(EPOCH FROM clock_timestamp() - COALESCE(GREATEST(
+              h.send_ended_at, h.send_until + make_interval(secs => $2::double precision)
+          ), h.created_at))::double precision AS sent_age,
+          -- Since the last counted "not found"; 0 if there is none.
+          COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - h.absent_at), 0)::double precision AS absent_age,
+          -- Until valid_until; at most 30 years.
+          LEAST(EXTRACT(EPOCH FROM h.valid_until - clock_timestamp()), 1e9)::double precision AS valid_for
 `
 
 type ClaimPassesParams struct {
-	Lease   float64
-	Ids     []uuid.UUID
-	Broker  string
-	Unknown string
+	Lease       float64
+	CallTimeout float64
+	Ids         []uuid.UUID
+	Broker      string
+	Unknown     string
 }
 
 type ClaimPassesRow struct {
 	TransactionHistory TransactionHistory
 	UnknownAge         float64
-	SentAge            float64
 	CreatedAge         float64
+	SentAge            float64
+	AbsentAge          float64
+	ValidFor           float64
 }
 
 // The statements of one purchase take UNKNOWN as a parameter: were it written out, a plan
@@ -56,10 +68,11 @@ type ClaimPassesRow struct {
 // Gives the caller purchases for one pass each: until the lease ends nobody else gets
 // them, and only the holder of the new claim may write. next_retry moves to the lease's
 // end, so a pass whose process dies is due again then. One that somebody is writing is
-// left out, so that the others need not wait.
+// left out, so that the others need not wait. While passes are paused nothing is claimed.
 func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]ClaimPassesRow, error) {
 	rows, err := q.db.Query(ctx, claimPasses,
 		arg.Lease,
+		arg.CallTimeout,
 		arg.Ids,
 		arg.Broker,
 		arg.Unknown,
@@ -87,6 +100,7 @@ func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]Cla
 			&i.TransactionHistory.Cost,
 			&i.TransactionHistory.FilledQuantity,
 			&i.TransactionHistory.Metadata,
+			&i.TransactionHistory.ValidUntil,
 			&i.TransactionHistory.Reason,
 			&i.TransactionHistory.Evidence,
 			&i.TransactionHistory.Broker,
@@ -101,8 +115,12 @@ func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]Cla
 			&i.TransactionHistory.PlaceReason,
 			&i.TransactionHistory.PlaceStatusCode,
 			&i.TransactionHistory.PlaceDurationMs,
-			&i.TransactionHistory.SentAt,
+			&i.TransactionHistory.SendUntil,
+			&i.TransactionHistory.SendEndedAt,
 			&i.TransactionHistory.ReplayCode,
+			&i.TransactionHistory.Absences,
+			&i.TransactionHistory.AbsentAt,
+			&i.TransactionHistory.OrderNamed,
 			&i.TransactionHistory.Attempts,
 			&i.TransactionHistory.NextRetry,
 			&i.TransactionHistory.UnknownSince,
@@ -112,8 +130,10 @@ func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]Cla
 			&i.TransactionHistory.UpdatedAt,
 			&i.TransactionHistory.SettledAt,
 			&i.UnknownAge,
-			&i.SentAge,
 			&i.CreatedAge,
+			&i.SentAge,
+			&i.AbsentAge,
+			&i.ValidFor,
 		); err != nil {
 			return nil, err
 		}
@@ -128,44 +148,58 @@ func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]Cla
 const deferPass = `-- name: DeferPass :one
 WITH deferred AS (
     UPDATE transaction_history h
-    SET attempts     = h.attempts + $1::integer,
-        next_retry   = now() + make_interval(secs => $2::double precision),
-        leased_until = NULL,
-        reason       = COALESCE($3, h.reason),
-        replay_code  = COALESCE($4, h.replay_code),
+    SET attempts      = h.attempts + $1::integer,
+        next_retry    = now() + make_interval(secs => $2::double precision),
+        leased_until  = NULL,
+        reason        = COALESCE($3, h.reason),
+        send_until    = CASE WHEN $4::bigint = 0 THEN h.send_until END,
+        send_ended_at = CASE WHEN $4::bigint = 0 THEN h.send_ended_at ELSE now() END,
+        absent_at     = CASE WHEN $5::integer > h.absences THEN now() ELSE h.absent_at END,
+        absences      = $5::integer,
+        order_named     = h.order_named OR $6::boolean,
+        broker_order_id = COALESCE(h.broker_order_id, $7),
+        replay_code     = CASE WHEN $6::boolean THEN NULL
+                               ELSE COALESCE($8, h.replay_code) END,
         -- A refusal that waits to be confirmed is the purchase's answer from then on.
-        broker_status_code    = CASE WHEN $4::text IS NULL THEN h.broker_status_code
-                                     ELSE $5::integer END,
-        broker_body           = CASE WHEN $4::text IS NULL THEN h.broker_body
-                                     ELSE $6::text END,
-        broker_body_truncated = CASE WHEN $4::text IS NULL THEN h.broker_body_truncated
-                                     ELSE $7::boolean END,
-        updated_at   = now()
-    WHERE h.id = $8 AND h.status = $9::text AND h.claim = $10::bigint
-    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
+        broker_status_code    = CASE WHEN $8::text IS NULL THEN h.broker_status_code
+                                     ELSE $9::integer END,
+        broker_body           = CASE WHEN $8::text IS NULL THEN h.broker_body
+                                     ELSE $10::text END,
+        broker_body_truncated = CASE WHEN $8::text IS NULL THEN h.broker_body_truncated
+                                     ELSE $11::boolean END,
+        updated_at    = now()
+    WHERE h.id = $12 AND h.status = $13::text AND h.claim = $14::bigint
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), answered AS (
     UPDATE broker_attempt b
-    SET duration_ms = $11::bigint,
-        result      = $12::text,
-        reason      = NULLIF($13::text, ''),
-        status_code = NULLIF($5::integer, 0),
-        answer      = $6::text
-    WHERE b.id = $14::bigint
+    SET duration_ms = $15::bigint,
+        result      = $16::text,
+        reason      = NULLIF($17::text, ''),
+        status_code = NULLIF($9::integer, 0),
+        order_id    = $7,
+        answer      = $10::text
+    WHERE b.id = $4::bigint
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, claim, started_at, duration_ms,
-                                result, reason, status_code, answer)
-    SELECT $8::uuid, 'lookup', $15::text, $10::bigint,
-           now() - make_interval(secs => $16::double precision), $11::bigint,
-           $12::text, NULLIF($13::text, ''), NULLIF($5::integer, 0), $6::text
-    WHERE $14::bigint = 0
+                                result, reason, status_code, order_id, answer)
+    SELECT $12::uuid, 'lookup', $18::text, $14::bigint,
+           now() - make_interval(secs => $19::double precision), $15::bigint,
+           $16::text, NULLIF($17::text, ''), NULLIF($9::integer, 0),
+           $7, $10::text
+    -- A pass of a broker without lookup may have made no call at all.
+    WHERE $4::bigint = 0 AND $16::text <> ''
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM deferred
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM deferred
 `
 
 type DeferPassParams struct {
 	Passes       int32
 	Wait         float64
 	Reason       *string
+	AttemptID    int64
+	Absences     int32
+	NamesOrder   bool
+	OrderID      *string
 	ReplayCode   *string
 	StatusCode   int32
 	Answer       string
@@ -176,7 +210,6 @@ type DeferPassParams struct {
 	DurationMs   int64
 	Result       string
 	ResultReason string
-	AttemptID    int64
 	BrokerKey    string
 	Took         float64
 }
@@ -197,6 +230,7 @@ type DeferPassRow struct {
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
 	Metadata            string
+	ValidUntil          *time.Time
 	Reason              *string
 	Evidence            *string
 	Broker              string
@@ -211,8 +245,12 @@ type DeferPassRow struct {
 	PlaceReason         *string
 	PlaceStatusCode     *int32
 	PlaceDurationMs     *int64
-	SentAt              time.Time
+	SendUntil           *time.Time
+	SendEndedAt         *time.Time
 	ReplayCode          *string
+	Absences            int32
+	AbsentAt            *time.Time
+	OrderNamed          bool
 	Attempts            int32
 	NextRetry           *time.Time
 	UnknownSince        *time.Time
@@ -223,13 +261,17 @@ type DeferPassRow struct {
 	SettledAt           *time.Time
 }
 
-// Ends a pass that settled nothing. Returns no row where the claim was lost. The
-// exchange is kept in any case.
+// Ends a pass that settled nothing. Returns no row if the claim was lost. The exchange is
+// kept in any case.
 func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPassRow, error) {
 	row := q.db.QueryRow(ctx, deferPass,
 		arg.Passes,
 		arg.Wait,
 		arg.Reason,
+		arg.AttemptID,
+		arg.Absences,
+		arg.NamesOrder,
+		arg.OrderID,
 		arg.ReplayCode,
 		arg.StatusCode,
 		arg.Answer,
@@ -240,7 +282,6 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		arg.DurationMs,
 		arg.Result,
 		arg.ResultReason,
-		arg.AttemptID,
 		arg.BrokerKey,
 		arg.Took,
 	)
@@ -261,6 +302,7 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		&i.Cost,
 		&i.FilledQuantity,
 		&i.Metadata,
+		&i.ValidUntil,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
@@ -275,8 +317,12 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		&i.PlaceReason,
 		&i.PlaceStatusCode,
 		&i.PlaceDurationMs,
-		&i.SentAt,
+		&i.SendUntil,
+		&i.SendEndedAt,
 		&i.ReplayCode,
+		&i.Absences,
+		&i.AbsentAt,
+		&i.OrderNamed,
 		&i.Attempts,
 		&i.NextRetry,
 		&i.UnknownSince,
@@ -294,11 +340,11 @@ UPDATE transaction_history
 SET next_retry = now(),
     updated_at = now()
 WHERE id = $1 AND status = $2::text
-RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
+RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
 `
 
-// An operator's word on UNKNOWN: the next pass is due at once. A pass in progress keeps
-// its lease.
+// An operator's decision on UNKNOWN: the next pass is due at once. A pass in progress
+// keeps its lease.
 func (q *Queries) DueNow(ctx context.Context, iD uuid.UUID, unknown string) (TransactionHistory, error) {
 	row := q.db.QueryRow(ctx, dueNow, iD, unknown)
 	var i TransactionHistory
@@ -318,6 +364,7 @@ func (q *Queries) DueNow(ctx context.Context, iD uuid.UUID, unknown string) (Tra
 		&i.Cost,
 		&i.FilledQuantity,
 		&i.Metadata,
+		&i.ValidUntil,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
@@ -332,8 +379,12 @@ func (q *Queries) DueNow(ctx context.Context, iD uuid.UUID, unknown string) (Tra
 		&i.PlaceReason,
 		&i.PlaceStatusCode,
 		&i.PlaceDurationMs,
-		&i.SentAt,
+		&i.SendUntil,
+		&i.SendEndedAt,
 		&i.ReplayCode,
+		&i.Absences,
+		&i.AbsentAt,
+		&i.OrderNamed,
 		&i.Attempts,
 		&i.NextRetry,
 		&i.UnknownSince,
@@ -344,6 +395,23 @@ func (q *Queries) DueNow(ctx context.Context, iD uuid.UUID, unknown string) (Tra
 		&i.SettledAt,
 	)
 	return i, err
+}
+
+const inFlight = `-- name: InFlight :one
+SELECT COALESCE(EXTRACT(EPOCH FROM GREATEST(
+           leased_until, send_until + make_interval(secs => $1::double precision)
+       ) - clock_timestamp()), 0)::double precision AS in_flight
+FROM transaction_history
+WHERE id = $2
+`
+
+// The seconds for which a worker's pass, or a send that it intended, may still be in
+// flight; 0 or less if none is.
+func (q *Queries) InFlight(ctx context.Context, callTimeout float64, iD uuid.UUID) (float64, error) {
+	row := q.db.QueryRow(ctx, inFlight, callTimeout, iD)
+	var in_flight float64
+	err := row.Scan(&in_flight)
+	return in_flight, err
 }
 
 const insertLookup = `-- name: InsertLookup :exec
@@ -385,46 +453,76 @@ func (q *Queries) InsertLookup(ctx context.Context, arg InsertLookupParams) erro
 const intendReplay = `-- name: IntendReplay :one
 WITH intended AS (
     UPDATE transaction_history h
-    SET sent_at     = now(),
+    SET send_until  = LEAST(now() + make_interval(secs => $1::double precision),
+                            h.leased_until - make_interval(secs => $2::double precision),
+                            h.created_at + make_interval(secs => $3::double precision),
+                            h.unknown_since + make_interval(secs => $4::double precision),
+                            h.valid_until),
+        absences    = 0,
+        absent_at   = NULL,
         replay_code = NULL
-    WHERE h.id = $2
-      AND h.status = $3::text
-      AND h.claim = $4::bigint
-      AND h.leased_until > now()
-      AND now() < h.created_at + make_interval(secs => $5::double precision)
-    RETURNING h.id, h.broker_key, h.claim
+    WHERE h.id = $5
+      AND h.status = $6::text
+      AND h.claim = $7::bigint
+      AND clock_timestamp() < LEAST(now() + make_interval(secs => $1::double precision),
+                                    h.leased_until - make_interval(secs => $2::double precision),
+                                    h.created_at + make_interval(secs => $3::double precision),
+                                    h.unknown_since + make_interval(secs => $4::double precision),
+                                    h.valid_until)
+      AND NOT EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.paused)
+    RETURNING h.id, h.broker_key, h.claim, h.send_until
+), attempt AS (
+    INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)
+    SELECT id, 'replay', broker_key, $8::bytea, claim FROM intended
+    RETURNING id
 )
-INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)
-SELECT id, 'replay', broker_key, $1::bytea, claim FROM intended
-RETURNING id
+SELECT a.id, EXTRACT(EPOCH FROM i.send_until - clock_timestamp())::double precision AS send_within
+FROM attempt a, intended i
 `
 
 type IntendReplayParams struct {
-	RequestHash []byte
+	SendWindow  float64
+	CallTimeout float64
+	KeyLife     float64
+	MaxAge      float64
 	ID          uuid.UUID
 	Unknown     string
 	Claim       int64
-	KeyLife     float64
+	RequestHash []byte
 }
 
-// Writes down, before it is sent, that a replay will be; returns no row where the claim
-// was lost or the key's life is over.
-func (q *Queries) IntendReplay(ctx context.Context, arg IntendReplayParams) (int64, error) {
+type IntendReplayRow struct {
+	ID         int64
+	SendWithin float64
+}
+
+// Writes down, before it is sent, that a replay will be, and until when its first byte may
+// leave: everything that permits the send, as one deadline. Returns no row if the claim
+// was lost, the deadline has passed or passes are paused. The deadline is bounded by the
+// start of this statement, which is before the switch was read: a statement that waited
+// for a lock permits nothing that a pause meanwhile forbids.
+// send_within is counted from now by the database's clock; the sender must count it from
+// before it sent this statement.
+func (q *Queries) IntendReplay(ctx context.Context, arg IntendReplayParams) (IntendReplayRow, error) {
 	row := q.db.QueryRow(ctx, intendReplay,
-		arg.RequestHash,
+		arg.SendWindow,
+		arg.CallTimeout,
+		arg.KeyLife,
+		arg.MaxAge,
 		arg.ID,
 		arg.Unknown,
 		arg.Claim,
-		arg.KeyLife,
+		arg.RequestHash,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	var i IntendReplayRow
+	err := row.Scan(&i.ID, &i.SendWithin)
+	return i, err
 }
 
 const passDue = `-- name: PassDue :one
 SELECT COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
-       status, broker
+       status, broker,
+       EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.paused) AS paused
 FROM transaction_history
 WHERE id = $1
 `
@@ -433,13 +531,20 @@ type PassDueRow struct {
 	DueIn  float64
 	Status string
 	Broker string
+	Paused bool
 }
 
-// Why a purchase could not be claimed: the seconds until it may be, its status, its broker.
+// Why a purchase could not be claimed: the seconds until it may be, its status, its
+// broker, a pause.
 func (q *Queries) PassDue(ctx context.Context, id uuid.UUID) (PassDueRow, error) {
 	row := q.db.QueryRow(ctx, passDue, id)
 	var i PassDueRow
-	err := row.Scan(&i.DueIn, &i.Status, &i.Broker)
+	err := row.Scan(
+		&i.DueIn,
+		&i.Status,
+		&i.Broker,
+		&i.Paused,
+	)
 	return i, err
 }
 
@@ -466,4 +571,68 @@ func (q *Queries) ReleaseClaim(ctx context.Context, arg ReleaseClaimParams) erro
 		arg.Claim,
 	)
 	return err
+}
+
+const rememberOrder = `-- name: RememberOrder :one
+UPDATE transaction_history
+SET order_named     = true,
+    broker_order_id = COALESCE(broker_order_id, $1),
+    replay_code     = NULL,
+    next_retry      = CASE WHEN status = $2::text THEN now() END
+WHERE id = $3 AND status NOT IN ('COMPLETED', 'REJECTED')
+RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
+`
+
+// Keeps that the broker named an order, whoever holds the claim by now and whatever the
+// purchase has become, and returns the purchase. What is UNKNOWN is due at once.
+func (q *Queries) RememberOrder(ctx context.Context, orderID *string, unknown string, iD uuid.UUID) (TransactionHistory, error) {
+	row := q.db.QueryRow(ctx, rememberOrder, orderID, unknown, iD)
+	var i TransactionHistory
+	err := row.Scan(
+		&i.ID,
+		&i.AccountID,
+		&i.IdempotencyKey,
+		&i.Fingerprint,
+		&i.Status,
+		&i.Version,
+		&i.Symbol,
+		&i.Quantity,
+		&i.LimitPrice,
+		&i.Notional,
+		&i.Currency,
+		&i.Hold,
+		&i.Cost,
+		&i.FilledQuantity,
+		&i.Metadata,
+		&i.ValidUntil,
+		&i.Reason,
+		&i.Evidence,
+		&i.Broker,
+		&i.BrokerKey,
+		&i.BrokerRequest,
+		&i.RequestHash,
+		&i.BrokerOrderID,
+		&i.BrokerStatusCode,
+		&i.BrokerBody,
+		&i.BrokerBodyTruncated,
+		&i.PlaceResult,
+		&i.PlaceReason,
+		&i.PlaceStatusCode,
+		&i.PlaceDurationMs,
+		&i.SendUntil,
+		&i.SendEndedAt,
+		&i.ReplayCode,
+		&i.Absences,
+		&i.AbsentAt,
+		&i.OrderNamed,
+		&i.Attempts,
+		&i.NextRetry,
+		&i.UnknownSince,
+		&i.Claim,
+		&i.LeasedUntil,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.SettledAt,
+	)
+	return i, err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const attempts = `-- name: Attempts :many
-SELECT id, transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms, result, reason, status_code, answer FROM broker_attempt WHERE transaction_id = $1 ORDER BY id
+SELECT id, transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms, result, reason, status_code, order_id, answer FROM broker_attempt WHERE transaction_id = $1 ORDER BY id
 `
 
 func (q *Queries) Attempts(ctx context.Context, transactionID uuid.UUID) ([]BrokerAttempt, error) {
@@ -38,6 +38,7 @@ func (q *Queries) Attempts(ctx context.Context, transactionID uuid.UUID) ([]Brok
 			&i.Result,
 			&i.Reason,
 			&i.StatusCode,
+			&i.OrderID,
 			&i.Answer,
 		); err != nil {
 			return nil, err
@@ -71,7 +72,7 @@ func (q *Queries) FinalCounts(ctx context.Context) (FinalCountsRow, error) {
 }
 
 const listAccountPurchases = `-- name: ListAccountPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE account_id = $1
   AND ($2::text IS NULL OR status = $2::text)
   AND created_at <= $3
@@ -119,6 +120,7 @@ func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurch
 			&i.Cost,
 			&i.FilledQuantity,
 			&i.Metadata,
+			&i.ValidUntil,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
@@ -133,8 +135,12 @@ func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurch
 			&i.PlaceReason,
 			&i.PlaceStatusCode,
 			&i.PlaceDurationMs,
-			&i.SentAt,
+			&i.SendUntil,
+			&i.SendEndedAt,
 			&i.ReplayCode,
+			&i.Absences,
+			&i.AbsentAt,
+			&i.OrderNamed,
 			&i.Attempts,
 			&i.NextRetry,
 			&i.UnknownSince,
@@ -155,7 +161,7 @@ func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurch
 }
 
 const listOpenPurchases = `-- name: ListOpenPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE status = $1::text
   AND status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW')
   AND ($2::text IS NULL OR account_id = $2::text)
@@ -201,6 +207,7 @@ func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesPa
 			&i.Cost,
 			&i.FilledQuantity,
 			&i.Metadata,
+			&i.ValidUntil,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
@@ -215,8 +222,12 @@ func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesPa
 			&i.PlaceReason,
 			&i.PlaceStatusCode,
 			&i.PlaceDurationMs,
-			&i.SentAt,
+			&i.SendUntil,
+			&i.SendEndedAt,
 			&i.ReplayCode,
+			&i.Absences,
+			&i.AbsentAt,
+			&i.OrderNamed,
 			&i.Attempts,
 			&i.NextRetry,
 			&i.UnknownSince,
@@ -237,7 +248,7 @@ func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesPa
 }
 
 const listPurchases = `-- name: ListPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE ($1::text IS NULL OR status = $1::text)
   AND id < $2::uuid
 ORDER BY id DESC
@@ -271,6 +282,7 @@ func (q *Queries) ListPurchases(ctx context.Context, status *string, before uuid
 			&i.Cost,
 			&i.FilledQuantity,
 			&i.Metadata,
+			&i.ValidUntil,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
@@ -285,8 +297,12 @@ func (q *Queries) ListPurchases(ctx context.Context, status *string, before uuid
 			&i.PlaceReason,
 			&i.PlaceStatusCode,
 			&i.PlaceDurationMs,
-			&i.SentAt,
+			&i.SendUntil,
+			&i.SendEndedAt,
 			&i.ReplayCode,
+			&i.Absences,
+			&i.AbsentAt,
+			&i.OrderNamed,
 			&i.Attempts,
 			&i.NextRetry,
 			&i.UnknownSince,
@@ -307,7 +323,7 @@ func (q *Queries) ListPurchases(ctx context.Context, status *string, before uuid
 }
 
 const listRejectedPurchases = `-- name: ListRejectedPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE status = 'REJECTED'
   AND id < $1::uuid
 ORDER BY id DESC
@@ -339,6 +355,7 @@ func (q *Queries) ListRejectedPurchases(ctx context.Context, before uuid.UUID, p
 			&i.Cost,
 			&i.FilledQuantity,
 			&i.Metadata,
+			&i.ValidUntil,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
@@ -353,8 +370,12 @@ func (q *Queries) ListRejectedPurchases(ctx context.Context, before uuid.UUID, p
 			&i.PlaceReason,
 			&i.PlaceStatusCode,
 			&i.PlaceDurationMs,
-			&i.SentAt,
+			&i.SendUntil,
+			&i.SendEndedAt,
 			&i.ReplayCode,
+			&i.Absences,
+			&i.AbsentAt,
+			&i.OrderNamed,
 			&i.Attempts,
 			&i.NextRetry,
 			&i.UnknownSince,

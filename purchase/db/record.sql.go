@@ -25,7 +25,7 @@ func (q *Queries) LockAccount(ctx context.Context, id string) (string, error) {
 }
 
 const purchaseByID = `-- name: PurchaseByID :one
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE id = $1
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE id = $1
 `
 
 func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHistory, error) {
@@ -47,6 +47,7 @@ func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHi
 		&i.Cost,
 		&i.FilledQuantity,
 		&i.Metadata,
+		&i.ValidUntil,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
@@ -61,8 +62,12 @@ func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHi
 		&i.PlaceReason,
 		&i.PlaceStatusCode,
 		&i.PlaceDurationMs,
-		&i.SentAt,
+		&i.SendUntil,
+		&i.SendEndedAt,
 		&i.ReplayCode,
+		&i.Absences,
+		&i.AbsentAt,
+		&i.OrderNamed,
 		&i.Attempts,
 		&i.NextRetry,
 		&i.UnknownSince,
@@ -76,7 +81,7 @@ func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHi
 }
 
 const purchaseByKey = `-- name: PurchaseByKey :one
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE account_id = $1 AND idempotency_key = $2
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE account_id = $1 AND idempotency_key = $2
 `
 
 func (q *Queries) PurchaseByKey(ctx context.Context, accountID string, idempotencyKey string) (TransactionHistory, error) {
@@ -98,6 +103,7 @@ func (q *Queries) PurchaseByKey(ctx context.Context, accountID string, idempoten
 		&i.Cost,
 		&i.FilledQuantity,
 		&i.Metadata,
+		&i.ValidUntil,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
@@ -112,8 +118,12 @@ func (q *Queries) PurchaseByKey(ctx context.Context, accountID string, idempoten
 		&i.PlaceReason,
 		&i.PlaceStatusCode,
 		&i.PlaceDurationMs,
-		&i.SentAt,
+		&i.SendUntil,
+		&i.SendEndedAt,
 		&i.ReplayCode,
+		&i.Absences,
+		&i.AbsentAt,
+		&i.OrderNamed,
 		&i.Attempts,
 		&i.NextRetry,
 		&i.UnknownSince,
@@ -156,11 +166,13 @@ WITH input AS (
 ), recorded AS (
     INSERT INTO transaction_history (
         id, account_id, idempotency_key, fingerprint, symbol, quantity, limit_price, notional, currency,
-        hold, metadata, broker, broker_key, broker_request, request_hash
+        hold, metadata, broker, broker_key, broker_request, request_hash, send_until
     )
     SELECT id, account_id, idempotency_key, fingerprint, symbol,
            NULLIF(quantity, '')::numeric, NULLIF(limit_price, '')::numeric, NULLIF(notional, '')::numeric,
-           currency, hold, metadata, broker, broker_key, broker_request, request_hash
+           currency, hold, metadata, broker, broker_key, broker_request, request_hash,
+           -- The record is the first call's intent: later than this it is not sent.
+           now() + make_interval(secs => $16::double precision)
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING
@@ -191,6 +203,7 @@ type RecordPurchasesParams struct {
 	BrokerKeys      []string
 	BrokerRequests  [][]byte
 	RequestHashes   [][]byte
+	SendWithin      float64
 }
 
 type RecordPurchasesRow struct {
@@ -222,6 +235,7 @@ func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams
 		arg.BrokerKeys,
 		arg.BrokerRequests,
 		arg.RequestHashes,
+		arg.SendWithin,
 	)
 	if err != nil {
 		return nil, err

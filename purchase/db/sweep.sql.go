@@ -14,21 +14,22 @@ import (
 const orphans = `-- name: Orphans :many
 SELECT h.id FROM transaction_history h
 WHERE h.status = 'UNKNOWN'
+  AND h.id > $1::uuid
   AND (SELECT j.id FROM river_job j
        WHERE j.kind = 'reconcile_purchase'
          AND j.args ->> 'transaction_id' = h.id::text
          AND j.state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
        LIMIT 1) IS NULL
-ORDER BY h.next_retry
-LIMIT $1
+ORDER BY h.id
+LIMIT $2
 FOR UPDATE OF h SKIP LOCKED
 `
 
-// UNKNOWN without a live job, the longest due first. A scalar subquery, and no NOT EXISTS:
-// that is planned as a join, and where the statistics do not know of the jobs yet, which is
-// the start of an outage, as one that reads all jobs for each purchase.
-func (q *Queries) Orphans(ctx context.Context, batch int32) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, orphans, batch)
+// UNKNOWN without an active job. A scalar subquery, and no NOT EXISTS: that is planned as
+// a join, and while the statistics do not know of the jobs yet, which is the start of an
+// outage, as one that reads all jobs for each purchase.
+func (q *Queries) Orphans(ctx context.Context, after uuid.UUID, batch int32) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, orphans, after, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -47,23 +48,120 @@ func (q *Queries) Orphans(ctx context.Context, batch int32) ([]uuid.UUID, error)
 	return items, nil
 }
 
-const stalePending = `-- name: StalePending :many
-SELECT id, version FROM transaction_history
-WHERE status = 'PENDING' AND created_at < now() - make_interval(secs => $1::double precision)
+const overdue = `-- name: Overdue :one
+SELECT count(*) AS purchases,
+       COALESCE(EXTRACT(EPOCH FROM now() - min(next_retry)), 0)::double precision AS longest
+FROM transaction_history
+WHERE status = 'UNKNOWN' AND next_retry < now() - make_interval(secs => $1::double precision)
+`
+
+type OverdueRow struct {
+	Purchases int64
+	Longest   float64
+}
+
+// Checks that nobody has made for so long that something is wrong, and the longest wait.
+func (q *Queries) Overdue(ctx context.Context, tolerance float64) (OverdueRow, error) {
+	row := q.db.QueryRow(ctx, overdue, tolerance)
+	var i OverdueRow
+	err := row.Scan(&i.Purchases, &i.Longest)
+	return i, err
+}
+
+const pastLimits = `-- name: PastLimits :many
+SELECT id, version,
+       unknown_since <= clock_timestamp() - make_interval(secs => $1::double precision) AS too_old
+FROM transaction_history
+WHERE status = 'UNKNOWN'
+  AND (unknown_since <= clock_timestamp() - make_interval(secs => $1::double precision)
+       OR attempts >= $2)
+  AND (send_until IS NULL
+       OR send_until < clock_timestamp() - make_interval(secs => $3::double precision))
+  AND id > $4::uuid
 ORDER BY id
-LIMIT $2
+LIMIT $5
 FOR UPDATE SKIP LOCKED
 `
+
+type PastLimitsParams struct {
+	MaxAge      float64
+	MaxAttempts int32
+	CallTimeout float64
+	After       uuid.UUID
+	Batch       int32
+}
+
+type PastLimitsRow struct {
+	ID      uuid.UUID
+	Version int32
+	TooOld  bool
+}
+
+// UNKNOWN that has reached its maximum age or number of passes, whoever serves its broker
+// and whether or not a pass could run. While a send may be in flight it is left for the
+// next sweep.
+func (q *Queries) PastLimits(ctx context.Context, arg PastLimitsParams) ([]PastLimitsRow, error) {
+	rows, err := q.db.Query(ctx, pastLimits,
+		arg.MaxAge,
+		arg.MaxAttempts,
+		arg.CallTimeout,
+		arg.After,
+		arg.Batch,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PastLimitsRow
+	for rows.Next() {
+		var i PastLimitsRow
+		if err := rows.Scan(&i.ID, &i.Version, &i.TooOld); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stalePending = `-- name: StalePending :many
+
+SELECT id, version FROM transaction_history
+WHERE status = 'PENDING'
+  AND created_at < clock_timestamp() - make_interval(secs => $1::double precision)
+  AND (send_until IS NULL
+       OR send_until < clock_timestamp() - make_interval(secs => $2::double precision))
+  AND id > $3::uuid
+ORDER BY id
+LIMIT $4
+FOR UPDATE SKIP LOCKED
+`
+
+type StalePendingParams struct {
+	Grace       float64
+	CallTimeout float64
+	After       uuid.UUID
+	Batch       int32
+}
 
 type StalePendingRow struct {
 	ID      uuid.UUID
 	Version int32
 }
 
-// PENDING past its grace: its process died, or lost the database, before the outcome
-// was stored.
-func (q *Queries) StalePending(ctx context.Context, grace float64, batch int32) ([]StalePendingRow, error) {
-	rows, err := q.db.Query(ctx, stalePending, grace, batch)
+// The sweeps go through their rows by id, so that one that fails does not keep the others
+// from their turn.
+// PENDING past its grace whose call can no longer be in flight: its process died, or lost
+// the database, before the outcome was stored.
+func (q *Queries) StalePending(ctx context.Context, arg StalePendingParams) ([]StalePendingRow, error) {
+	rows, err := q.db.Query(ctx, stalePending,
+		arg.Grace,
+		arg.CallTimeout,
+		arg.After,
+		arg.Batch,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +170,39 @@ func (q *Queries) StalePending(ctx context.Context, grace float64, batch int32) 
 	for rows.Next() {
 		var i StalePendingRow
 		if err := rows.Scan(&i.ID, &i.Version); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unserved = `-- name: Unserved :many
+SELECT broker, count(*) AS purchases FROM transaction_history
+WHERE status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW') AND broker <> ALL ($1::text[])
+GROUP BY broker
+ORDER BY broker
+`
+
+type UnservedRow struct {
+	Broker    string
+	Purchases int64
+}
+
+// Open purchases of brokers other than those served.
+func (q *Queries) Unserved(ctx context.Context, served []string) ([]UnservedRow, error) {
+	rows, err := q.db.Query(ctx, unserved, served)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnservedRow
+	for rows.Next() {
+		var i UnservedRow
+		if err := rows.Scan(&i.Broker, &i.Purchases); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -48,7 +48,10 @@ WITH input AS (
            unnest($26::bigint[])           AS duration_ms,
            -- Whether the answer is the purchase's: one that was received and, on a pass,
            -- speaks of the order.
-           unnest($27::boolean[])            AS telling
+           unnest($27::boolean[])            AS telling,
+           -- Whether the answer names an order under this key, and which.
+           unnest($28::boolean[])        AS names_order,
+           unnest($29::text[])       AS named_order_id
 ), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -70,6 +73,10 @@ WITH input AS (
         next_retry            = CASE WHEN i.status = 'UNKNOWN' THEN now() + make_interval(secs => i.wait) END,
         unknown_since         = CASE WHEN i.status = 'UNKNOWN' THEN now() ELSE h.unknown_since END,
         leased_until          = NULL,
+        send_until            = CASE WHEN i.call IN ('place', 'replay') THEN NULL ELSE h.send_until END,
+        send_ended_at         = CASE WHEN i.call IN ('place', 'replay') THEN now() ELSE h.send_ended_at END,
+        absences              = CASE WHEN i.passes < 0 THEN 0 ELSE h.absences END,
+        order_named           = h.order_named OR i.names_order,
         updated_at            = now(),
         settled_at            = CASE WHEN i.status IN ('COMPLETED', 'REJECTED') THEN now() END
     FROM input i
@@ -77,8 +84,11 @@ WITH input AS (
       AND h.id = i.id
       AND h.status = i.from_status
       AND h.version = i.version
-      AND (i.claim < 0 OR h.claim = i.claim)
-    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
+      AND (h.claim = i.claim
+           -- Whoever holds no claim leaves a purchase alone while a send may be in flight.
+           OR (i.claim < 0 AND (i.from_status <> 'UNKNOWN' OR h.send_until IS NULL
+               OR h.send_until + make_interval(secs => $30::double precision) <= clock_timestamp())))
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id,
            sum(hold)                                    AS hold,
@@ -115,10 +125,10 @@ WITH input AS (
     WHERE m.version > 2 OR m.evidence IS DISTINCT FROM 'reply'
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
-                                result, reason, status_code, answer)
+                                result, reason, status_code, order_id, answer)
     SELECT i.id, i.call, i.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
            now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
-           i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
+           i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), NULLIF(i.named_order_id, ''), i.body
     FROM input i
     -- A replay has its row already, and a place call is in the purchase's own row unless
     -- its answer came too late.
@@ -130,6 +140,7 @@ WITH input AS (
         result      = i.result,
         reason      = NULLIF(i.result_reason, ''),
         status_code = NULLIF(i.status_code, 0),
+        order_id    = NULLIF(i.named_order_id, ''),
         answer      = i.body
     FROM input i
     WHERE b.id = ANY ($19::bigint[]) AND i.call = 'replay' AND b.id = i.attempt_id
@@ -153,7 +164,7 @@ WITH input AS (
     JOIN input i ON i.id = m.id
     WHERE m.status = 'MANUAL_REVIEW'
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
 `
 
 type ApplyTransitionsParams struct {
@@ -184,6 +195,9 @@ type ApplyTransitionsParams struct {
 	Truncated        []bool
 	Durations        []int64
 	Telling          []bool
+	NamesOrder       []bool
+	NamedOrderIds    []string
+	CallTimeout      float64
 }
 
 type ApplyTransitionsRow struct {
@@ -202,6 +216,7 @@ type ApplyTransitionsRow struct {
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
 	Metadata            string
+	ValidUntil          *time.Time
 	Reason              *string
 	Evidence            *string
 	Broker              string
@@ -216,8 +231,12 @@ type ApplyTransitionsRow struct {
 	PlaceReason         *string
 	PlaceStatusCode     *int32
 	PlaceDurationMs     *int64
-	SentAt              time.Time
+	SendUntil           *time.Time
+	SendEndedAt         *time.Time
 	ReplayCode          *string
+	Absences            int32
+	AbsentAt            *time.Time
+	OrderNamed          bool
 	Attempts            int32
 	NextRetry           *time.Time
 	UnknownSince        *time.Time
@@ -263,6 +282,9 @@ func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsPara
 		arg.Truncated,
 		arg.Durations,
 		arg.Telling,
+		arg.NamesOrder,
+		arg.NamedOrderIds,
+		arg.CallTimeout,
 	)
 	if err != nil {
 		return nil, err
@@ -287,6 +309,7 @@ func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsPara
 			&i.Cost,
 			&i.FilledQuantity,
 			&i.Metadata,
+			&i.ValidUntil,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
@@ -301,8 +324,12 @@ func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsPara
 			&i.PlaceReason,
 			&i.PlaceStatusCode,
 			&i.PlaceDurationMs,
-			&i.SentAt,
+			&i.SendUntil,
+			&i.SendEndedAt,
 			&i.ReplayCode,
+			&i.Absences,
+			&i.AbsentAt,
+			&i.OrderNamed,
 			&i.Attempts,
 			&i.NextRetry,
 			&i.UnknownSince,
@@ -353,13 +380,14 @@ WITH input AS MATERIALIZED (
         place_reason          = NULLIF(i.result_reason, ''),
         place_status_code     = i.status_code,
         place_duration_ms     = i.duration_ms,
+        send_until            = NULL,
         updated_at            = now(),
         settled_at            = now()
     FROM input i
     WHERE h.id = ANY ($1::uuid[])
       AND h.id = i.id
       AND h.status = $13::text
-    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.sent_at, h.replay_code, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id, sum(hold) AS hold, sum(COALESCE(cost, 0)) AS cost
     FROM changed
@@ -381,7 +409,7 @@ WITH input AS MATERIALIZED (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
     SELECT id, account_id, 2, status, $13::text, reason FROM changed
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, sent_at, replay_code, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
 `
 
 type SettleRepliesParams struct {
@@ -416,6 +444,7 @@ type SettleRepliesRow struct {
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
 	Metadata            string
+	ValidUntil          *time.Time
 	Reason              *string
 	Evidence            *string
 	Broker              string
@@ -430,8 +459,12 @@ type SettleRepliesRow struct {
 	PlaceReason         *string
 	PlaceStatusCode     *int32
 	PlaceDurationMs     *int64
-	SentAt              time.Time
+	SendUntil           *time.Time
+	SendEndedAt         *time.Time
 	ReplayCode          *string
+	Absences            int32
+	AbsentAt            *time.Time
+	OrderNamed          bool
 	Attempts            int32
 	NextRetry           *time.Time
 	UnknownSince        *time.Time
@@ -484,6 +517,7 @@ func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([
 			&i.Cost,
 			&i.FilledQuantity,
 			&i.Metadata,
+			&i.ValidUntil,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
@@ -498,8 +532,12 @@ func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([
 			&i.PlaceReason,
 			&i.PlaceStatusCode,
 			&i.PlaceDurationMs,
-			&i.SentAt,
+			&i.SendUntil,
+			&i.SendEndedAt,
 			&i.ReplayCode,
+			&i.Absences,
+			&i.AbsentAt,
+			&i.OrderNamed,
 			&i.Attempts,
 			&i.NextRetry,
 			&i.UnknownSince,

@@ -21,6 +21,8 @@ CREATE TABLE transaction_history (
     cost                  numeric,
     filled_quantity       numeric,
     metadata              text        NOT NULL DEFAULT '{}',
+    -- After this nothing is sent for the purchase; NULL: no limit.
+    valid_until           timestamptz,
     reason                text,
     evidence              text,
 
@@ -40,10 +42,21 @@ CREATE TABLE transaction_history (
     place_reason          text,
     place_status_code     integer,
     place_duration_ms     bigint,
-    -- When the last place or replay was sent: "not found" is believed a settle time later.
-    sent_at               timestamptz NOT NULL DEFAULT now(),
-    -- The code of a replay's refusal that waits for a lookup to confirm it.
+    -- The open intent to send: the moment up to which the first byte of a place or replay
+    -- may leave. NULL while none is open. Nothing but its own outcome ends the purchase
+    -- before the broker timeout after it.
+    send_until            timestamptz,
+    -- When the last place or replay had ended: "not found" counts a settle time later.
+    -- NULL until an outcome was stored; then an interrupted send ended, at the latest, the
+    -- broker timeout after send_until.
+    send_ended_at         timestamptz,
+    -- The code of a replay's refusal that waits for lookups to confirm it.
     replay_code           text,
+    -- Consecutive counted "not found" answers since the last send, and the last one's time.
+    absences              integer     NOT NULL DEFAULT 0,
+    absent_at             timestamptz,
+    -- The broker has named an order under this key: it can no longer be absent.
+    order_named           boolean     NOT NULL DEFAULT false,
 
     attempts              integer     NOT NULL DEFAULT 0,
     next_retry            timestamptz,
@@ -79,7 +92,8 @@ CREATE TABLE transaction_history (
         CHECK ((notional IS NULL) = (quantity IS NOT NULL) AND (quantity IS NULL) = (limit_price IS NULL)
            AND quantity > 0 AND limit_price > 0 AND notional > 0),
     CONSTRAINT transaction_history_hold_check CHECK (hold > 0),
-    CONSTRAINT transaction_history_attempts_check CHECK (attempts >= 0)
+    CONSTRAINT transaction_history_attempts_check CHECK (attempts >= 0),
+    CONSTRAINT transaction_history_absences_check CHECK (absences >= 0)
 ) WITH (fillfactor = 80);
 
 -- One broker order belongs to one purchase. Hashed, for a broker's id may be longer than
@@ -120,6 +134,8 @@ CREATE TABLE broker_attempt (
     result         text,
     reason         text,
     status_code    integer,
+    -- The order that the answer names under this key.
+    order_id       text,
     answer         text,
     CONSTRAINT broker_attempt_pkey PRIMARY KEY (id),
     CONSTRAINT broker_attempt_transaction_fkey FOREIGN KEY (transaction_id) REFERENCES transaction_history (id),

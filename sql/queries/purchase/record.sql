@@ -35,11 +35,13 @@ WITH input AS (
 ), recorded AS (
     INSERT INTO transaction_history (
         id, account_id, idempotency_key, fingerprint, symbol, quantity, limit_price, notional, currency,
-        hold, metadata, broker, broker_key, broker_request, request_hash
+        hold, metadata, broker, broker_key, broker_request, request_hash, send_until
     )
     SELECT id, account_id, idempotency_key, fingerprint, symbol,
            NULLIF(quantity, '')::numeric, NULLIF(limit_price, '')::numeric, NULLIF(notional, '')::numeric,
-           currency, hold, metadata, broker, broker_key, broker_request, request_hash
+           currency, hold, metadata, broker, broker_key, broker_request, request_hash,
+           -- The record is the first call's intent: later than this it is not sent.
+           now() + make_interval(secs => @send_within::double precision)
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING

@@ -39,7 +39,10 @@ WITH input AS (
            unnest(@durations::bigint[])           AS duration_ms,
            -- Whether the answer is the purchase's: one that was received and, on a pass,
            -- speaks of the order.
-           unnest(@telling::boolean[])            AS telling
+           unnest(@telling::boolean[])            AS telling,
+           -- Whether the answer names an order under this key, and which.
+           unnest(@names_order::boolean[])        AS names_order,
+           unnest(@named_order_ids::text[])       AS named_order_id
 ), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -61,6 +64,10 @@ WITH input AS (
         next_retry            = CASE WHEN i.status = 'UNKNOWN' THEN now() + make_interval(secs => i.wait) END,
         unknown_since         = CASE WHEN i.status = 'UNKNOWN' THEN now() ELSE h.unknown_since END,
         leased_until          = NULL,
+        send_until            = CASE WHEN i.call IN ('place', 'replay') THEN NULL ELSE h.send_until END,
+        send_ended_at         = CASE WHEN i.call IN ('place', 'replay') THEN now() ELSE h.send_ended_at END,
+        absences              = CASE WHEN i.passes < 0 THEN 0 ELSE h.absences END,
+        order_named           = h.order_named OR i.names_order,
         updated_at            = now(),
         settled_at            = CASE WHEN i.status IN ('COMPLETED', 'REJECTED') THEN now() END
     FROM input i
@@ -68,7 +75,10 @@ WITH input AS (
       AND h.id = i.id
       AND h.status = i.from_status
       AND h.version = i.version
-      AND (i.claim < 0 OR h.claim = i.claim)
+      AND (h.claim = i.claim
+           -- Whoever holds no claim leaves a purchase alone while a send may be in flight.
+           OR (i.claim < 0 AND (i.from_status <> 'UNKNOWN' OR h.send_until IS NULL
+               OR h.send_until + make_interval(secs => @call_timeout::double precision) <= clock_timestamp())))
     RETURNING h.*
 ), settled AS (
     SELECT account_id,
@@ -106,10 +116,10 @@ WITH input AS (
     WHERE m.version > 2 OR m.evidence IS DISTINCT FROM 'reply'
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms,
-                                result, reason, status_code, answer)
+                                result, reason, status_code, order_id, answer)
     SELECT i.id, i.call, i.broker_key, NULLIF(i.request_hash, ''), GREATEST(i.claim, 0),
            now() - i.duration_ms * interval '1 millisecond', i.duration_ms,
-           i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), i.body
+           i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), NULLIF(i.named_order_id, ''), i.body
     FROM input i
     -- A replay has its row already, and a place call is in the purchase's own row unless
     -- its answer came too late.
@@ -121,6 +131,7 @@ WITH input AS (
         result      = i.result,
         reason      = NULLIF(i.result_reason, ''),
         status_code = NULLIF(i.status_code, 0),
+        order_id    = NULLIF(i.named_order_id, ''),
         answer      = i.body
     FROM input i
     WHERE b.id = ANY (@attempt_ids::bigint[]) AND i.call = 'replay' AND b.id = i.attempt_id
@@ -180,6 +191,7 @@ WITH input AS MATERIALIZED (
         place_reason          = NULLIF(i.result_reason, ''),
         place_status_code     = i.status_code,
         place_duration_ms     = i.duration_ms,
+        send_until            = NULL,
         updated_at            = now(),
         settled_at            = now()
     FROM input i
