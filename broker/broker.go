@@ -65,8 +65,9 @@ type Request struct {
 	// Account is the account's name at the broker.
 	Account string
 	Body    []byte
-	// SendBefore is when the first byte of the order must have been sent; after it nothing
-	// is sent and the answer is NotSent. The zero time sets no limit beyond the context's.
+	// SendBefore is when the order must have been sent: no byte of it is sent later,
+	// whatever delays it, and if none was sent by then, the answer is NotSent. It does not
+	// limit the wait for the answer. The zero time sets no limit beyond the context's.
 	SendBefore time.Time
 }
 

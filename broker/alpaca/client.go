@@ -123,7 +123,7 @@ func (c *Client) Capabilities() broker.Capabilities { return c.capabilities }
 
 // Place implements [broker.Broker]: one request on the wire, whatever happens to it.
 func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answer {
-	reply := c.wire.Post(ctx, "/v2/orders", nil, request.Body)
+	reply := c.wire.Post(ctx, wire.Post{Path: "/v2/orders", Body: request.Body, SendBefore: request.SendBefore})
 	answer := reply.Answer()
 	switch {
 	case reply.Success():
@@ -138,7 +138,8 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 // Lookup implements [broker.Broker].
 func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
 	parameters := url.Values{"client_order_id": {query.Key}}
-	reply := c.wire.Get(ctx, "/v2/orders:by_client_order_id?"+parameters.Encode())
+	// Alpaca's "not found" does not name the order: its connection must not carry another's.
+	reply := c.wire.GetFresh(ctx, "/v2/orders:by_client_order_id?"+parameters.Encode())
 	answer := reply.Answer()
 	switch {
 	case reply.Status == http.StatusOK:

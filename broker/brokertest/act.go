@@ -102,6 +102,17 @@ func Answer(status int, body string, headers ...string) Act {
 	return func(e *Exchange) { e.Write(Head(status, len(body), headers...) + body) }
 }
 
+// Twice acts and, a moment later, acts again on the same connection without a request.
+func Twice(act Act) Act {
+	return func(e *Exchange) {
+		act(e)
+		if e.ended || !e.Wait(20*time.Millisecond) {
+			return
+		}
+		act(e)
+	}
+}
+
 // Cut announces the whole body, sends part of it and closes.
 func Cut(status int, body string, headers ...string) Act {
 	return Raw(Head(status, len(body)+100, headers...) + body)

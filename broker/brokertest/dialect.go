@@ -61,11 +61,7 @@ const theKey = "hf-brokertest-key"
 
 func (b bundle) place(t testing.TB, key string) broker.Answer {
 	t.Helper()
-	body, err := b.broker.Encode(key, b.Order)
-	if err != nil {
-		t.Fatalf("encode the order: %v", err)
-	}
-	return b.broker.Place(t.Context(), broker.Request{Key: key, Body: body})
+	return b.broker.Place(t.Context(), b.request(t, key))
 }
 
 func (b bundle) lookup(t testing.TB) broker.Answer {

@@ -25,6 +25,8 @@ func Exercise(t *testing.T, d Dialect) {
 		{"OneRequest", exerciseOneRequest},
 		{"CutAnywhere", exerciseCutAnywhere},
 		{"NotSent", exerciseNotSent},
+		{"SendBefore", exerciseSendBefore},
+		{"SecondAnswer", exerciseSecondAnswer},
 		{"Deadline", exerciseDeadline},
 		{"RedirectIsNotFollowed", exerciseRedirect},
 		{"OtherQuantity", exerciseOtherQuantity},

@@ -77,7 +77,7 @@ func TestKitFindsAGullibleAdapter(t *testing.T) {
 	}
 	for _, part := range []string{
 		"Encode", "FirstCall/Empty", "FirstCall/OtherKey", "FirstCall/InternalError", "FirstCall/Silence", "FirstCall/Conflict", "FirstCall/DuplicateKey",
-		"Lookup/NotFound", "Lookup/Unauthorized", "OneRequest/CloseReused", "OneRequest/TemporaryRedirectFresh", "CutAnywhere", "NotSent",
+		"Lookup/NotFound", "Lookup/Unauthorized", "OneRequest/CloseReused", "OneRequest/TemporaryRedirectFresh", "CutAnywhere", "NotSent", "SendBefore",
 		"Deadline", "RedirectIsNotFollowed", "OtherQuantity", "Memory/Lags", "Memory/StoresErrors", "Promises/UnknownKeyIsAbsent",
 	} {
 		if !strings.Contains(string(output), "--- FAIL: TestKitFindsAGullibleAdapter/"+part+" ") {

@@ -100,8 +100,11 @@ func (c *Client) Capabilities() broker.Capabilities { return c.capabilities }
 
 // Place implements [broker.Broker]: one request on the wire, whatever happens to it.
 func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answer {
-	header := http.Header{"Idempotency-Key": {request.Key}}
-	reply := c.wire.Post(ctx, "/v1/orders", header, request.Body)
+	reply := c.wire.Post(ctx, wire.Post{
+		Path:   "/v1/orders",
+		Header: http.Header{"Idempotency-Key": {request.Key}},
+		Body:   request.Body, SendBefore: request.SendBefore,
+	})
 	answer := reply.Answer()
 	switch {
 	case reply.Success():

@@ -3,10 +3,10 @@ package wire
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -16,28 +16,16 @@ import (
 	"holdfast/broker"
 )
 
-const (
-	// maxHeader bounds an answer's header, interim answers (100, 103) included, so
-	// that a broker cannot feed us headers permanently.
-	maxHeader = 64 << 10
-	// idleTimeout is below the keep-alive of common servers (5 s and more): a
-	// connection that the broker closes while we write costs an uncertain purchase.
-	idleTimeout = 4 * time.Second
-	// maxIdle is how many connections wait for the next call.
-	maxIdle = 128
-	// patience is how long the body of an answer is waited for whose status line has
-	// already decided that it proves nothing: it is wanted for the history only.
-	patience = time.Second
-)
-
 // Config names the broker's server.
 type Config struct {
-	// BaseURL is http or https, with a host and perhaps a path.
+	// BaseURL is http or https, with a host and optionally a path.
 	BaseURL string
 	// Header is sent with every request.
 	Header http.Header
-	// Timeout bounds each exchange, all of it, beside the caller's own deadline.
+	// Timeout bounds each exchange as a whole, in addition to the caller's own deadline.
 	Timeout time.Duration
+	// TLS has the roots and the client certificate of https; nil is the system's roots.
+	TLS *tls.Config
 }
 
 // Client makes exchanges with one server. It is safe for concurrent use.
@@ -45,7 +33,8 @@ type Client struct {
 	base    string
 	header  http.Header
 	timeout time.Duration
-	http    *http.Client
+	// fresh gives each exchange a connection of its own, pooled reuses them.
+	fresh, pooled *http.Client
 }
 
 // New checks config; it makes no connection.
@@ -62,7 +51,10 @@ func New(config Config) (*Client, error) {
 			return nil, fmt.Errorf("broker header %s must be one line", name)
 		}
 	}
-	return &Client{base: base, header: config.Header, timeout: config.Timeout, http: newHTTP()}, nil
+	return &Client{
+		base: base, header: config.Header, timeout: config.Timeout,
+		fresh: newFresh(config.TLS), pooled: newPooled(config.TLS),
+	}, nil
 }
 
 // checkURL refuses what would later fail on every call, and credentials in a URL: they
@@ -78,76 +70,91 @@ func checkURL(raw string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// newHTTP builds a client that never sends twice by itself: HTTP/1.1 only (HTTP/2
-// replays any method), no redirect followed, no proxy from the environment.
-func newHTTP() *http.Client {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	transport := &http.Transport{
-		Proxy:                  nil,
-		DialContext:            dial,
-		Protocols:              protocols,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeader,
-		MaxIdleConns:           maxIdle,
-		MaxIdleConnsPerHost:    maxIdle,
-		IdleConnTimeout:        idleTimeout,
-	}
-	transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dialTLS(ctx, network, address, transport.TLSClientConfig)
-	}
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+// Close closes idle connections; the client stays usable.
+func (c *Client) Close() { c.pooled.CloseIdleConnections() }
+
+// Post is a request that carries an order.
+type Post struct {
+	// Path is already escaped.
+	Path   string
+	Header http.Header
+	Body   []byte
+	// SendBefore is when the last byte of the request must have been sent; the zero time
+	// sets no limit beyond the exchange's deadline.
+	SendBefore time.Time
 }
 
-// Close closes the connections that wait for a next call.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// Post sends body once to path, which is already escaped. An empty body is not sent at
-// all: net/http would feel free to send it twice.
-func (c *Client) Post(ctx context.Context, path string, header http.Header, body []byte) Reply {
-	if len(body) == 0 {
+// Post sends the order once, on a connection of its own: a second answer to another order,
+// left over on a reused connection, must not be taken for this one's. An empty body is not
+// sent at all: net/http would feel free to send it twice.
+func (c *Client) Post(ctx context.Context, post Post) Reply {
+	if len(post.Body) == 0 {
 		return Reply{NotSent: true, Fault: broker.ConnectionFailed}
 	}
-	return c.exchange(ctx, http.MethodPost, path, header, bytes.NewReader(body))
+	return c.exchange(ctx, call{
+		http: c.fresh, method: http.MethodPost, path: post.Path, header: post.Header,
+		body: bytes.NewReader(post.Body), sendBefore: post.SendBefore,
+	})
 }
 
-// Get asks once for path, which is already escaped. net/http would repeat a GET that a
-// reused connection failed; an attempt in the history is to be one request. A body that
-// turns out to be empty is not sent, but makes the request one that cannot be repeated.
+// Get asks once for path, which is already escaped. Its connection may have carried
+// another answer, so the answer must name what it is about.
 func (c *Client) Get(ctx context.Context, path string) Reply {
-	return c.exchange(ctx, http.MethodGet, path, nil, empty{})
+	return c.exchange(ctx, call{http: c.pooled, method: http.MethodGet, path: path, body: empty{}})
 }
 
-// empty is a body without a byte that is not [http.NoBody].
+// GetFresh is Get on a connection of its own, for answers that do not name what they are
+// about.
+func (c *Client) GetFresh(ctx context.Context, path string) Reply {
+	return c.exchange(ctx, call{http: c.fresh, method: http.MethodGet, path: path, body: empty{}})
+}
+
+// empty is a body without a byte that is not [http.NoBody]. net/http would repeat a GET
+// that a reused connection failed, but an attempt in the history must be one request: a
+// body that turns out to be empty is not sent, and makes the request unrepeatable.
 type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 
-func (c *Client) exchange(ctx context.Context, method, path string, header http.Header, body io.Reader) Reply {
+// call is one request to be made.
+type call struct {
+	http       *http.Client
+	method     string
+	path       string
+	header     http.Header
+	body       io.Reader
+	sendBefore time.Time
+}
+
+func (c *Client) exchange(ctx context.Context, call call) Reply {
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	reply := c.do(ctx, cancel, method, path, header, body)
+	reply := c.do(ctx, cancel, call)
 	reply.Duration = time.Since(started)
 	return reply
 }
 
-func (c *Client) do(ctx context.Context, cancel context.CancelFunc, method, path string, header http.Header, body io.Reader) Reply {
-	seen := &progress{ctx: ctx}
-	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, seen.trace()), method, c.base+path, body)
+func (c *Client) do(ctx context.Context, cancel context.CancelFunc, call call) Reply {
+	seen := &progress{ctx: ctx, sendBefore: call.sendBefore}
+	if seen.tooLate(time.Now()) {
+		return Reply{NotSent: true, Fault: broker.Timeout}
+	}
+	traced := httptrace.WithClientTrace(withProgress(ctx, seen), seen.trace())
+	request, err := http.NewRequestWithContext(traced, call.method, c.base+call.path, call.body) //nolint:gosec // the server is the operator's setting
 	if err != nil {
 		return Reply{NotSent: true, Fault: broker.ConnectionFailed}
 	}
 	request.GetBody = nil // with it, net/http may send the order a second time
-	c.setHeader(request, header)
-	response, err := c.http.Do(request)
+	c.setHeader(request, call.header)
+	response, err := call.http.Do(request) //nolint:gosec // as above
 	if err != nil {
-		return lost(ctx, seen, method, err)
+		return lost(ctx, seen, call.method, err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	if seen.unrequested() {
+		return seen.failed(ctx, errUnrequested)
+	}
 	return read(ctx, cancel, response)
 }
 

@@ -5,16 +5,17 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
-	"time"
 )
 
-// handshakeTimeout bounds a TLS handshake that its own exchange no longer waits for.
-const handshakeTimeout = 30 * time.Second
-
 // conn is a connection as net/http sees it, plaintext, that shows what passes to the
-// exchange which uses it: net/http tells nothing of an answer before its whole header.
+// exchange which uses it: net/http reports nothing of an answer before its whole header.
 type conn struct {
 	net.Conn
+	tcp *net.TCPConn // below Conn
+	// reset ends the connection at once when it is closed. Closed in good order, the
+	// kernel would go on retransmitting an order that was not acknowledged, for minutes
+	// after the exchange was declared over; and it would hold the port for another minute.
+	reset bool
 
 	mu       sync.Mutex
 	exchange *progress
@@ -52,43 +53,60 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// dial connects for plain http.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	plain, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+// Close closes the connection, or resets it.
+func (c *conn) Close() error {
+	if c.reset && c.tcp != nil {
+		_ = c.tcp.SetLinger(0)
 	}
-	return &conn{Conn: plain}, nil
+	return c.Conn.Close()
 }
 
-// dialTLS connects for https: the handshake is made here, so that what passes through
+// dialer makes connections that may take as long as their exchange may.
+type dialer struct {
+	config *tls.Config
+	reset  bool
+}
+
+// plain connects for http.
+func (d dialer) plain(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := withDialDeadline(ctx)
+	defer cancel()
+	return d.dial(ctx, network, address)
+}
+
+// secure connects for https: the handshake is made here, so that what passes through
 // the returned connection is plaintext.
-func dialTLS(ctx context.Context, network, address string, config *tls.Config) (net.Conn, error) {
+func (d dialer) secure(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := new(net.Dialer).DialContext(ctx, network, address)
+	ctx, cancel := withDialDeadline(ctx)
+	defer cancel()
+	dialed, err := d.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	secure := tls.Client(plain, configFor(config, host))
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
+	secure := tls.Client(dialed.Conn, d.configFor(host))
 	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = plain.Close()
+		_ = dialed.Close()
 		return nil, err
 	}
-	return &conn{Conn: secure}, nil
+	dialed.Conn = secure
+	return dialed, nil
 }
 
-// configFor offers HTTP/1.1 alone.
-func configFor(config *tls.Config, host string) *tls.Config {
-	if config == nil {
-		config = new(tls.Config)
+func (d dialer) dial(ctx context.Context, network, address string) (*conn, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	config = config.Clone()
-	config.NextProtos = []string{"http/1.1"}
+	tcp, _ := raw.(*net.TCPConn)
+	return &conn{Conn: raw, tcp: tcp, reset: d.reset}, nil
+}
+
+func (d dialer) configFor(host string) *tls.Config {
+	config := d.config.Clone()
 	if config.ServerName == "" {
 		config.ServerName = host
 	}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -27,14 +26,8 @@ func TestHTTP2IsNotSpoken(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 
-	client, err := New(Config{BaseURL: server.URL, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	client.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: trusted}
-	if reply := client.Post(t.Context(), "/", nil, []byte("{}")); reply.Status != http.StatusOK || major.Load() != 1 {
+	client := newClient(t, server)
+	if reply := client.Post(t.Context(), order()); reply.Status != http.StatusOK || major.Load() != 1 {
 		t.Fatalf("status %d (%s), HTTP/%d", reply.Status, reply.Fault, major.Load())
 	}
 }
@@ -51,7 +44,7 @@ func TestUntrustedServerGetsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	reply := client.Post(t.Context(), "/", nil, []byte("{}"))
+	reply := client.Post(t.Context(), order())
 	if !reply.NotSent || reply.Fault != broker.ConnectionFailed || requests.Load() != 0 {
 		t.Fatalf("%+v, %d requests", reply, requests.Load())
 	}
@@ -67,7 +60,7 @@ func TestEmptyBodyIsNotSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if reply := client.Post(t.Context(), "/", nil, nil); !reply.NotSent || requests.Load() != 0 {
+	if reply := client.Post(t.Context(), Post{Path: "/"}); !reply.NotSent || requests.Load() != 0 {
 		t.Fatalf("%+v, %d requests", reply, requests.Load())
 	}
 }
@@ -75,7 +68,9 @@ func TestEmptyBodyIsNotSent(t *testing.T) {
 // TestProxyFromTheEnvironmentIsIgnored: a proxy could send the order twice.
 func TestProxyFromTheEnvironmentIsIgnored(t *testing.T) {
 	t.Parallel()
-	if newHTTP().Transport.(*http.Transport).Proxy != nil {
-		t.Fatal("the transport asks the environment for a proxy")
+	for _, client := range []*http.Client{newFresh(nil), newPooled(nil)} {
+		if client.Transport.(*http.Transport).Proxy != nil {
+			t.Fatal("the transport asks the environment for a proxy")
+		}
 	}
 }

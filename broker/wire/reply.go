@@ -10,6 +10,10 @@ import (
 	"holdfast/broker"
 )
 
+// bodyTimeout is how long the body of an answer is waited for whose status line has
+// already decided that it proves nothing: it is wanted for the history only.
+const bodyTimeout = time.Second
+
 // Reply is what one exchange brought back.
 type Reply struct {
 	// Status is the status line's code, zero where none was read. Of a header that did
@@ -43,7 +47,7 @@ func read(ctx context.Context, cancel context.CancelFunc, response *http.Respons
 		return reply
 	}
 	if class := reply.class(); class != 2 && class != 4 {
-		defer time.AfterFunc(patience, cancel).Stop()
+		defer time.AfterFunc(bodyTimeout, cancel).Stop()
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, broker.MaxBody+1))
 	reply.Body = body[:min(len(body), broker.MaxBody)]

@@ -1,16 +1,12 @@
 package wire
 
 import (
-	"context"
-	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"holdfast/broker"
 )
 
 func TestStatusLine(t *testing.T) {
@@ -49,14 +45,13 @@ func TestStatusLine(t *testing.T) {
 	}
 }
 
-// TestLineBeforeTheRequestIsNoAnswer: it was left over, or says good-bye to an idle
-// connection.
+// TestLineBeforeTheRequestIsNoAnswer: it was left over, or closes an idle connection.
 func TestLineBeforeTheRequestIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	seen := &progress{ctx: t.Context()}
 	seen.sawRead([]byte("HTTP/1.1 4"))
-	if err := seen.allowWrite(); err != nil {
-		t.Fatal(err)
+	if err := seen.allowWrite(); !errors.Is(err, errUnrequested) {
+		t.Fatalf("the request may be written: %v", err)
 	}
 	seen.sawRead([]byte("HTTP/1.1 422 No\r\n"))
 	if code := seen.refused(); code != 0 {
@@ -80,85 +75,10 @@ func TestRefusalByItsLineOverTLS(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	client := newClient(t, server)
-	if reply := client.Post(t.Context(), "/", nil, []byte("{}")); reply.Status != 422 || reply.Fault == "" || requests.Load() != 1 {
+	if reply := client.Post(t.Context(), order()); reply.Status != 422 || reply.Fault == "" || requests.Load() != 1 {
 		t.Errorf("place: %+v, %d requests", reply, requests.Load())
 	}
 	if reply := client.Get(t.Context(), "/"); reply.Status != 0 || reply.Fault == "" || requests.Load() != 2 {
 		t.Errorf("lookup: %+v, %d requests", reply, requests.Load())
 	}
-}
-
-// stopped is the context of a process that slept beyond its deadline: the hour has
-// passed, but nothing has told so yet.
-type stopped struct{ context.Context }
-
-func (stopped) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
-func (stopped) Done() <-chan struct{}       { return nil }
-func (stopped) Err() error                  { return nil }
-
-func TestNothingIsSentLate(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(http.Handler) *httptest.Server{"HTTP": httptest.NewServer, "HTTPS": httptest.NewTLSServer} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var requests atomic.Int64
-			server := start(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
-			t.Cleanup(server.Close)
-			client := newClient(t, server)
-			for _, connection := range []string{"new", "reused"} {
-				before := requests.Load()
-				late := postIn(stopped{t.Context()}, client)
-				if !late.NotSent || late.Fault != broker.Timeout || requests.Load() != before {
-					t.Errorf("%s connection: %+v, %d requests", connection, late, requests.Load()-before)
-				}
-				if reply := client.Post(t.Context(), "/", nil, []byte("{}")); reply.Status != http.StatusOK {
-					t.Fatalf("in time: %+v", reply)
-				}
-			}
-		})
-	}
-}
-
-// postIn makes the exchange without the layer that would see a deadline that has passed.
-func postIn(ctx context.Context, client *Client) Reply {
-	return client.do(ctx, func() {}, http.MethodPost, "/", nil, strings.NewReader("{}"))
-}
-
-func TestPast(t *testing.T) {
-	t.Parallel()
-	start := time.Now()
-	ctx, cancel := context.WithDeadline(t.Context(), start.Add(time.Minute))
-	defer cancel()
-	for _, c := range []struct {
-		name string
-		now  time.Time
-		want bool
-	}{
-		{"Before", start.Add(59 * time.Second), false},
-		{"At", start.Add(time.Minute), true},
-		{"After", start.Add(time.Hour), true},
-		{"WallAlone", start.Round(0).Add(time.Hour), true},
-	} {
-		if got := past(ctx, c.now); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-	if past(t.Context(), start) {
-		t.Error("no deadline has passed")
-	}
-}
-
-// newClient trusts server's certificate.
-func newClient(t *testing.T, server *httptest.Server) *Client {
-	t.Helper()
-	client, err := New(Config{BaseURL: server.URL, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	if server.TLS != nil {
-		trusted := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-		client.http.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: trusted}
-	}
-	return client
 }
