@@ -49,8 +49,9 @@ verify: $(SQLC) ## prove that generated code and the module file are current
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 
-bench: postgres build ## measure beside baseline of the same run (minutes)
-	bin/holdfast bench
+bench: postgres build ## measure Holdfast next to a baseline of the same run (half an hour)
+	$(GO) build -o bin/bench ./bench
+	bin/bench
 
 postgres: ## make sure of a Postgres server to run (package manager, else npm)
 	@scripts/postgres.sh

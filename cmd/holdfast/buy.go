@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ func (*buyCommand) Help() string {
 	return "Exit code: 0 bought, or not known yet (the purchase says which); 1 rejected, or failed."
 }
 
-func (c *buyCommand) Run(ctx context.Context, a *app) error {
+func (c *buyCommand) Run(ctx context.Context, a *cli) error {
 	if c.Wait < 0 {
 		return &usageError{"--wait must not be negative"}
 	}
@@ -41,7 +42,7 @@ func (c *buyCommand) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	key := orElse(c.IdempotencyKey, "cli-"+uuid.NewString())
+	key := cmp.Or(c.IdempotencyKey, "cli-"+uuid.NewString())
 	bought, err := api.Buy(ctx, client.Order{
 		IdempotencyKey: key, AccountID: c.Account, Symbol: c.Symbol, Quantity: c.Quantity, LimitPrice: c.LimitPrice,
 		Notional: c.Notional, Currency: c.Currency, Metadata: json.RawMessage(c.Metadata),
@@ -61,7 +62,7 @@ func (c *buyCommand) Run(ctx context.Context, a *app) error {
 }
 
 // await waits for the outcome as long as was asked for.
-func (c *buyCommand) await(ctx context.Context, a *app, api *client.Client, p client.Purchase) (client.Purchase, error) {
+func (c *buyCommand) await(ctx context.Context, a *cli, api *client.Client, p client.Purchase) (client.Purchase, error) {
 	var err error
 	for deadline := time.Now().Add(c.Wait); !p.Final() && err == nil; {
 		left := time.Until(deadline)
@@ -74,7 +75,7 @@ func (c *buyCommand) await(ctx context.Context, a *app, api *client.Client, p cl
 	return p, err
 }
 
-func (c *buyCommand) report(a *app, p client.Purchase) error {
+func (c *buyCommand) report(a *cli, p client.Purchase) error {
 	if c.JSON {
 		if err := printJSON(a.out, p); err != nil {
 			return err

@@ -95,7 +95,7 @@ func TestExitCodes(t *testing.T) {
 // Every command has help of its own.
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
-	parser := newParser(app{out: io.Discard, errOut: io.Discard})
+	parser := newParser(cli{out: io.Discard, errOut: io.Discard})
 	for _, leaf := range parser.Model.Leaves(true) {
 		names := strings.Fields(leaf.FullPath())[1:]
 		t.Run(strings.Join(names, "-"), func(t *testing.T) {

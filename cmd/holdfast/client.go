@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"holdfast/client"
+	"holdfast/internal/config"
 )
 
 // connection is where the commands that use the API find it. The key comes from the
@@ -13,20 +14,12 @@ type connection struct {
 	JSON bool   `help:"Print JSON."`
 }
 
-func (c connection) open(a *app) (*client.Client, error) {
-	r := &reader{lookup: a.find}
-	key := r.text("HOLDFAST_API_KEY")
-	if key == "" {
-		return nil, &usageError{"HOLDFAST_API_KEY is not set"}
-	}
-	url := c.URL
-	if url == "" {
-		url = r.link("HOLDFAST_URL")
-	}
-	if err := r.err(); err != nil {
+func (c connection) open(a *cli) (*client.Client, error) {
+	settings, err := config.LoadClient(a.find, c.URL)
+	if err != nil {
 		return nil, err
 	}
-	api, err := client.New(client.Config{URL: url, Key: key})
+	api, err := client.New(client.Config{URL: settings.URL, Key: settings.Key})
 	if err != nil {
 		return nil, &usageError{err.Error()}
 	}
@@ -40,9 +33,4 @@ func asked(err error) error {
 		return &usageError{err.Error()}
 	}
 	return err
-}
-
-func defaultURL() string {
-	known, _ := settingNamed("HOLDFAST_URL")
-	return known.fallback
 }

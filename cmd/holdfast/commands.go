@@ -27,8 +27,6 @@ type commands struct {
 	Switch    switchCommand    `cmd:"" help:"Pause and resume new purchases or the workers' passes (operator)."`
 	Alert     alertCommand     `cmd:"" help:"Try the alert webhook."`
 
-	Bench benchCommand `cmd:"" help:"Measure this program beside its baseline on this machine."`
-
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete holdfast's commands."`
 
 	Version kong.VersionFlag `help:"Print the version."`

@@ -27,7 +27,7 @@ complete -f -c holdfast -a "(__complete_holdfast)"
 `,
 }
 
-func (c *completionCommand) Run(a *app) error {
+func (c *completionCommand) Run(a *cli) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find own path: %w", err)

@@ -89,7 +89,7 @@ func TestDatabaseComesAndGoes(t *testing.T) {
 	auditHolds(t, settings)
 }
 
-// A database that will never take us is told at once.
+// A database that waiting cannot bring is reported immediately.
 func TestWrongDatabaseIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	_, server := ownPostgres(t)
@@ -99,7 +99,7 @@ func TestWrongDatabaseIsToldAtOnce(t *testing.T) {
 	if r.code != exitFailed || !strings.Contains(r.err, "none") || strings.Count(r.err, "\n") != 1 {
 		t.Errorf("exit %d: %q", r.code, r.err)
 	}
-	if took := time.Since(began); took > awayBound/2 {
+	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("took %s", took)
 	}
 }

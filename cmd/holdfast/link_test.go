@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testkit/pgtest"
+	"holdfast/postgres"
 )
 
 // A firewall restarts and forgets every connection to the database: nobody is told, and
@@ -100,8 +101,8 @@ func stopsWithin(t *testing.T, s *serving, d time.Duration) {
 func TestEveryStatementHasAnEnd(t *testing.T) {
 	t.Parallel()
 	way := networkTo(t, pgtest.Own(t))
-	pool, err := openPool(t.Context(), way.url(), poolParams{
-		Name: "test", Size: 1, Serving: true, Limits: limits{statement: 200 * time.Millisecond},
+	pool, err := postgres.OpenPool(t.Context(), way.url(), postgres.PoolParams{
+		Name: "test", Size: 1, Serving: true, Limits: postgres.Limits{Statement: 200 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

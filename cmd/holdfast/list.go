@@ -18,7 +18,7 @@ type listCommand struct {
 	connection
 }
 
-func (c *listCommand) Run(ctx context.Context, a *app) error {
+func (c *listCommand) Run(ctx context.Context, a *cli) error {
 	if c.Limit < 1 || c.Limit > maxList {
 		return &usageError{fmt.Sprintf("--limit must be 1 to %d", maxList)}
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"holdfast/internal/app"
+	"holdfast/internal/config"
+	"holdfast/postgres"
 	"holdfast/sql"
 )
 
@@ -11,20 +14,20 @@ type migrateCommand struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (m *migrateCommand) Run(ctx context.Context, a *app) error {
-	c, err := loadConfig(a.find)
+func (m *migrateCommand) Run(ctx context.Context, a *cli) error {
+	c, err := config.Load(a.find)
 	if err != nil {
 		return err
 	}
-	url, leave, err := databaseFor(ctx, c)
+	url, leave, err := app.DatabaseURL(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err := awaitDatabase(ctx, url, newLogger(a.errOut, c.Log, a.interactive)); err != nil {
+	if err := postgres.Await(ctx, url, app.NewLogger(a.errOut, c.Log, a.interactive)); err != nil {
 		return err
 	}
-	pooled, err := behindPooler(ctx, url)
+	pooled, err := postgres.BehindPooler(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testkit/pgtest"
+	"holdfast/postgres"
 )
 
 // pgBouncer is a real one in transaction mode before a database; it returns the way
@@ -180,8 +181,8 @@ func TestEveryOutcomeThroughPgBouncer(t *testing.T) {
 func TestPgBouncerStatementsEnd(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewURL(t)
-	pool, err := openPool(t.Context(), pgBouncer(t, database), poolParams{
-		Name: "test", Size: 2, Pooled: true, Serving: true, Limits: limits{statement: time.Second},
+	pool, err := postgres.OpenPool(t.Context(), pgBouncer(t, database), postgres.PoolParams{
+		Name: "test", Size: 2, Pooled: true, Serving: true, Limits: postgres.Limits{Statement: time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func printJSON(out io.Writer, value any) error {
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // progress tells a person who waits what goes on; a program that reads stderr is spared it.
-func (a *app) progress(format string, args ...any) {
+func (a *cli) progress(format string, args ...any) {
 	if a.interactive {
 		say(a.errOut, format+"\n", args...)
 	}

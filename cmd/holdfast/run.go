@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"holdfast/internal/config"
+
 	"github.com/alecthomas/kong"
 	"github.com/willabides/kongplete"
 	"golang.org/x/term"
@@ -20,20 +22,20 @@ const (
 	exitUsage = 2
 )
 
-// app is the world that a command runs in.
-type app struct {
-	find    lookup
+// cli is what a command reads from and writes to.
+type cli struct {
+	find    config.Lookup
 	environ []string
 	in      io.Reader
 	out     io.Writer
 	errOut  io.Writer
-	// interactive: a person reads what is printed.
+	// interactive is set if a terminal shows what is printed.
 	interactive bool
 }
 
-// process is the world of the real program.
-func process() app {
-	return app{
+// process returns the cli of the real program.
+func process() cli {
+	return cli{
 		find: os.LookupEnv, environ: os.Environ(), in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
 		interactive: term.IsTerminal(int(os.Stderr.Fd())),
 	}
@@ -52,7 +54,7 @@ func (e *usageError) Error() string { return e.text }
 type exitPanic int
 
 // run does what args ask for and returns the exit code.
-func run(ctx context.Context, a app, args []string) (code int) {
+func run(ctx context.Context, a cli, args []string) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
 			exit, ok := p.(exitPanic)
@@ -73,20 +75,20 @@ func run(ctx context.Context, a app, args []string) (code int) {
 	return a.exitCode(command.Run(&a))
 }
 
-func newParser(a app) *kong.Kong {
+func newParser(a cli) *kong.Kong {
 	return kong.Must(&commands{},
 		kong.Name("holdfast"),
 		kong.Description("Buys stock through a broker that may answer late, wrongly, twice or never, and finds out what happened."),
 		kong.Writers(a.out, a.errOut),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"version": version(), "default_url": defaultURL()},
+		kong.Vars{"version": version(), "default_url": config.DefaultURL()},
 	)
 }
 
-func (a *app) exitCode(err error) int {
+func (a *cli) exitCode(err error) int {
 	var usage *usageError
-	var settings *settingsError
+	var settings *config.Error
 	switch {
 	case err == nil:
 		return exitDone

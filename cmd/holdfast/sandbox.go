@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 
+	"holdfast/internal/app"
+	"holdfast/internal/config"
 	"holdfast/sandbox"
 )
 
@@ -17,19 +20,18 @@ type sandboxCommand struct {
 // sandboxAddr is where the sandbox listens alone: beside a Holdfast of the same machine.
 const sandboxAddr = "127.0.0.1:8090"
 
-func (s *sandboxCommand) Run(ctx context.Context, a *app) error {
-	r := &reader{lookup: a.find}
-	logging := readLog(r)
-	if err := r.err(); err != nil {
+func (s *sandboxCommand) Run(ctx context.Context, a *cli) error {
+	logging, err := config.LoadLog(a.find)
+	if err != nil {
 		return err
 	}
 	set, _ := a.find("HOLDFAST_ADDR")
-	addr := orElse(s.Addr, orElse(set, sandboxAddr))
+	addr := cmp.Or(s.Addr, cmp.Or(set, sandboxAddr))
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	log := newLogger(a.errOut, logging, a.interactive)
+	log := app.NewLogger(a.errOut, logging, a.interactive)
 	broker, err := sandbox.New(sandbox.Config{Ledger: s.Ledger, Log: log})
 	if err != nil {
 		return errors.Join(err, listener.Close())

@@ -2,20 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-)
 
-// The halves of Holdfast that a process can be.
-const (
-	roleAll    = "all"
-	roleAPI    = "api"
-	roleWorker = "worker"
+	"holdfast/internal/app"
+	"holdfast/internal/config"
 )
 
 type serveCommand struct {
-	Role      string `default:"all" enum:"all,api,worker" help:"all, or one half: api or worker."`
-	NoMigrate bool   `help:"Leave the database as it is, and refuse one of another version."`
+	Role      app.Role `default:"all" enum:"all,api,worker" help:"all, or one half: api or worker."`
+	NoMigrate bool     `help:"Leave the database as it is, and refuse one of another version."`
 
 	overrides
 }
@@ -33,7 +28,7 @@ type overrides struct {
 }
 
 // over lays the flags that were given over the environment.
-func (o overrides) over(find lookup) lookup {
+func (o overrides) over(find config.Lookup) config.Lookup {
 	given := map[string]string{
 		"HOLDFAST_DATABASE_URL": o.DatabaseURL, "HOLDFAST_DATA_DIR": o.DataDir, "HOLDFAST_ADDR": o.Addr,
 		"HOLDFAST_METRICS_ADDR": o.MetricsAddr, "HOLDFAST_BROKER": o.Broker, "HOLDFAST_BROKER_URL": o.BrokerURL,
@@ -48,32 +43,24 @@ func (o overrides) over(find lookup) lookup {
 }
 
 // Help lists the settings: serve is the command that reads them all.
-func (*serveCommand) Help() string { return "Settings, from the environment:\n\n" + settingsHelp() }
+func (*serveCommand) Help() string { return "Settings, from the environment:\n\n" + config.Help() }
 
 // Run serves until a signal, or until a part of the process fails.
-func (s *serveCommand) Run(ctx context.Context, a *app) error {
-	c, err := loadConfig(s.over(a.find))
+func (s *serveCommand) Run(ctx context.Context, a *cli) error {
+	c, err := config.Load(s.over(a.find))
 	if err != nil {
 		return err
 	}
-	log := newLogger(a.errOut, c.Log, a.interactive)
-	greetings(a, c, log)
-	n := newNode(c, s.Role, s.NoMigrate, log, a.out)
-	err = n.start(ctx)
-	if err == nil {
-		err = n.wait(ctx)
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // told to stop while it started
-	}
-	return errors.Join(err, n.stop(ctx))
+	log := app.NewLogger(a.errOut, c.Log, a.interactive)
+	logConfigWarnings(a, c, log)
+	return app.Serve(ctx, app.Params{Config: c, Role: s.Role, NoMigrate: s.NoMigrate, Log: log, Out: a.out})
 }
 
-func greetings(a *app, c config, log *slog.Logger) {
-	for _, name := range unknownSettings(a.environ) {
+func logConfigWarnings(a *cli, c config.Config, log *slog.Logger) {
+	for _, name := range config.UnknownSettings(a.environ) {
 		log.Warn("no setting has this name", "name", name)
 	}
-	for _, remark := range remarks(c) {
+	for _, remark := range c.Warnings() {
 		log.Warn("look at the settings", "remark", remark)
 	}
 }

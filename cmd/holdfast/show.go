@@ -16,7 +16,7 @@ type showCommand struct {
 	connection
 }
 
-func (c *showCommand) Run(ctx context.Context, a *app) error {
+func (c *showCommand) Run(ctx context.Context, a *cli) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,25 +54,6 @@ func TestNoSettings(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	auditHolds(t, settings)
-}
-
-func TestTrialKeysAreKeptFromOthers(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte("client key: old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	want := trialKeys{client: "c", operator: "o"}
-	if err := writeTrialKeys(path, want); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	if got, err := readTrialKeys(path); err != nil || got != want {
-		t.Errorf("read %+v, %v", got, err)
-	}
 }
 
 // A demo key that was revoked is dead; the next start brings a new one.

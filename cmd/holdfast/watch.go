@@ -22,7 +22,7 @@ func (*watchCommand) Help() string {
 	return "Goes on until it is interrupted; comes back by itself and resumes where it was. With --json: one event a line."
 }
 
-func (c *watchCommand) Run(ctx context.Context, a *app) error {
+func (c *watchCommand) Run(ctx context.Context, a *cli) error {
 	api, err := c.open(a)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func nobodyThere(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
-func (c *watchCommand) print(a *app, e client.Event) error {
+func (c *watchCommand) print(a *cli, e client.Event) error {
 	if c.JSON {
 		return printJSON(a.out, e)
 	}

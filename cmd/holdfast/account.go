@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/shopspring/decimal"
+
+	"holdfast/account"
+	"holdfast/internal/app"
+	"holdfast/internal/config"
+	"holdfast/internal/money"
+)
+
+// The widest amount, as in the API; the currency's own decimals are checked behind it.
+const (
+	amountDigits   = 12
+	amountDecimals = 4
+)
+
+type accountCommand struct {
+	Create  accountCreateCommand  `cmd:"" help:"Create an account."`
+	List    accountListCommand    `cmd:"" help:"List the accounts with their balances."`
+	Show    accountShowCommand    `cmd:"" help:"Show an account's balances."`
+	Deposit accountDepositCommand `cmd:"" help:"Add money to an account."`
+}
+
+func withAccounts(ctx context.Context, a *cli, open app.Opener, use func(ctx context.Context, accounts *account.Store) error) error {
+	c, err := config.Load(a.find)
+	if err != nil {
+		return err
+	}
+	pool, done, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return use(ctx, account.New(pool))
+}
+
+type accountCreateCommand struct {
+	ID        string `required:"" placeholder:"ID" help:"The account's id."`
+	Currency  string `required:"" placeholder:"CODE" help:"ISO 4217, such as USD."`
+	Available string `default:"0" placeholder:"AMOUNT" help:"Its opening balance."`
+	JSON      bool   `help:"Print JSON."`
+}
+
+func (c *accountCreateCommand) Run(ctx context.Context, a *cli) error {
+	amount, err := parseAmount("--available", c.Available)
+	if err != nil {
+		return err
+	}
+	// Before the database is made: a slip makes none.
+	if !account.ValidID(c.ID) {
+		return &usageError{"--id: " + account.ErrID.Error()}
+	}
+	if _, known := money.CurrencyDecimals(c.Currency); !known {
+		return &usageError{"--currency: " + account.ErrCurrency.Error()}
+	}
+	return withAccounts(ctx, a, app.CreateDatabase, func(ctx context.Context, accounts *account.Store) error {
+		acc, err := accounts.Create(ctx, account.CreateParams{
+			ID: c.ID, Currency: c.Currency, Available: amount, Actor: app.Actor,
+		})
+		if errors.Is(err, account.ErrExists) {
+			return fmt.Errorf("account %q exists already", c.ID)
+		}
+		if err != nil {
+			return accountFault(err)
+		}
+		return printAccount(a, acc, c.JSON)
+	})
+}
+
+type accountListCommand struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *accountListCommand) Run(ctx context.Context, a *cli) error {
+	return withAccounts(ctx, a, app.OpenDatabase, func(ctx context.Context, accounts *account.Store) error {
+		list, more, err := accounts.List(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			say(a.errOut, "holdfast: there are more; these are the first %d\n", account.MaxListed)
+		}
+		if c.JSON {
+			views := make([]accountJSON, len(list))
+			for i, acc := range list {
+				views[i] = viewAccount(acc)
+			}
+			return printJSON(a.out, map[string]any{"data": views})
+		}
+		return printAccounts(a, list...)
+	})
+}
+
+type accountShowCommand struct {
+	ID   string `arg:"" help:"The account's id."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (c *accountShowCommand) Run(ctx context.Context, a *cli) error {
+	return withAccounts(ctx, a, app.OpenDatabase, func(ctx context.Context, accounts *account.Store) error {
+		acc, err := accounts.Get(ctx, c.ID)
+		if errors.Is(err, account.ErrNotFound) {
+			return fmt.Errorf("there is no account %q", c.ID)
+		}
+		if err != nil {
+			return err
+		}
+		return printAccount(a, acc, c.JSON)
+	})
+}
+
+type accountDepositCommand struct {
+	ID             string `required:"" placeholder:"ID" help:"The account's id."`
+	Amount         string `required:"" placeholder:"AMOUNT" help:"How much."`
+	Note           string `placeholder:"TEXT" help:"Why."`
+	IdempotencyKey string `placeholder:"KEY" help:"Repeating a deposit under the same key adds nothing; a new key by default."`
+	JSON           bool   `help:"Print JSON."`
+}
+
+func (c *accountDepositCommand) Run(ctx context.Context, a *cli) error {
+	amount, err := parseAmount("--amount", c.Amount)
+	if err != nil {
+		return err
+	}
+	key := c.IdempotencyKey
+	if key == "" {
+		key = "cli-" + uuid.NewString()
+	}
+	return withAccounts(ctx, a, app.OpenDatabase, func(ctx context.Context, accounts *account.Store) error {
+		acc, _, err := accounts.Deposit(ctx, account.DepositParams{
+			AccountID: c.ID, IdempotencyKey: key, Amount: amount, Note: c.Note, Actor: app.Actor,
+		})
+		if errors.Is(err, account.ErrNotFound) {
+			return fmt.Errorf("there is no account %q", c.ID)
+		}
+		if err != nil {
+			return accountFault(err)
+		}
+		return printAccount(a, acc, c.JSON)
+	})
+}
+
+// accountFault tells what is wrong with the words given from what went wrong.
+func accountFault(err error) error {
+	for _, wrong := range []error{account.ErrID, account.ErrCurrency, account.ErrAmount} {
+		if errors.Is(err, wrong) {
+			return &usageError{err.Error()}
+		}
+	}
+	return err
+}
+
+func parseAmount(flag, text string) (decimal.Decimal, error) {
+	amount, err := money.Parse(text, amountDigits, amountDecimals)
+	if err != nil {
+		return decimal.Decimal{}, &usageError{flag + " " + err.Error()}
+	}
+	return amount, nil
+}
+
+// accountJSON is an account as --json prints it: as the API does.
+type accountJSON struct {
+	ID        string `json:"id"`
+	Currency  string `json:"currency"`
+	Available string `json:"available"`
+	Reserved  string `json:"reserved"`
+	Spent     string `json:"spent"`
+	Deposited string `json:"deposited"`
+}
+
+func viewAccount(acc account.Account) accountJSON {
+	money := func(d decimal.Decimal) string { return money.FormatCurrency(d, acc.Currency) }
+	return accountJSON{acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited)}
+}
+
+func printAccount(a *cli, acc account.Account, asJSON bool) error {
+	if asJSON {
+		return printJSON(a.out, viewAccount(acc))
+	}
+	return printAccounts(a, acc)
+}
+
+func printAccounts(a *cli, list ...account.Account) error {
+	t := newTable(a.out, "ACCOUNT", "CURRENCY", "AVAILABLE", "RESERVED", "SPENT", "DEPOSITED")
+	for _, acc := range list {
+		v := viewAccount(acc)
+		t.row(v.ID, v.Currency, v.Available, v.Reserved, v.Spent, v.Deposited)
+	}
+	return t.flush()
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"holdfast/internal/config"
+	"holdfast/jobs"
+)
+
+type alertCommand struct {
+	Test alertTestCommand `cmd:"" help:"Send one alert of the type alert.test to the webhook."`
+}
+
+type alertTestCommand struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *alertTestCommand) Run(ctx context.Context, a *cli) error {
+	settings, err := config.Load(a.find)
+	if err != nil {
+		return err
+	}
+	if settings.WebhookURL == "" {
+		return &usageError{"HOLDFAST_ALERT_WEBHOOK_URL is not set: alerts go to the log"}
+	}
+	webhook, err := jobs.NewWebhook(settings.WebhookURL, settings.WebhookSecret)
+	if err != nil {
+		return err
+	}
+	alert := jobs.Alert{ID: uuid.New(), Type: "alert.test", CreatedAt: time.Now(), Data: []byte(`{"test":true}`)}
+	if err := webhook.Send(ctx, alert); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"webhook_id": alert.ID, "delivered": true})
+	}
+	_, err = fmt.Fprintf(a.out, "delivered as %s\n", alert.ID)
+	return err
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"holdfast/internal/app"
+	"holdfast/internal/audit"
+	"holdfast/internal/config"
+)
+
+type auditCommand struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *auditCommand) Run(ctx context.Context, a *cli) error {
+	settings, err := config.Load(a.find)
+	if err != nil {
+		return err
+	}
+	pool, done, err := app.OpenDatabase(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer done()
+	report, err := audit.Run(ctx, pool, audit.Params{
+		PendingGrace:   settings.Policy.PendingGrace,
+		SweepInterval:  settings.SweepInterval,
+		EventRetention: settings.EventRetention,
+	})
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	where, err := app.DatabaseName(ctx, settings, pool)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return c.print(a, report, where)
+}
+
+func (c *auditCommand) print(a *cli, report audit.Report, where string) error {
+	if err := c.write(a, report, where); err != nil {
+		return err
+	}
+	if !report.OK {
+		return errQuiet
+	}
+	return nil
+}
+
+func (c *auditCommand) write(a *cli, report audit.Report, where string) error {
+	if c.JSON {
+		return printJSON(a.out, report)
+	}
+	var text strings.Builder
+	for _, b := range report.Breaches {
+		fmt.Fprintf(&text, "invariant %d broken by %s: %s\n", b.Invariant, plain(b.Subject), plain(b.Detail))
+	}
+	if report.Truncated {
+		text.WriteString("and more\n")
+	}
+	for _, id := range report.AwaitingSweep {
+		fmt.Fprintf(&text, "%s awaits the sweep\n", id)
+	}
+	if report.OK {
+		fmt.Fprintf(&text, "every invariant holds in %s\n", plain(where))
+	}
+	_, err := io.WriteString(a.out, text.String())
+	return err
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/client"
+)
+
+type reconcileCommand struct {
+	ID        string        `arg:"" optional:"" help:"The purchase's id; without one, all that the flags choose."`
+	Status    string        `enum:",UNKNOWN,MANUAL_REVIEW" default:"" placeholder:"UNKNOWN|MANUAL_REVIEW" help:"All in this status."`
+	Account   string        `placeholder:"ID" help:"Only this account's."`
+	Reason    string        `placeholder:"WORD" help:"Only those with this reason."`
+	OlderThan time.Duration `placeholder:"DURATION" help:"Only those whose last change is longer ago than this."`
+	DryRun    bool          `help:"Only count them."`
+	connection
+}
+
+func (c *reconcileCommand) Run(ctx context.Context, a *cli) error {
+	if (c.ID == "") == (c.Status == "") {
+		return &usageError{"give a purchase's id, or --status for many"}
+	}
+	if c.ID != "" && (c.Account != "" || c.Reason != "" || c.OlderThan != 0 || c.DryRun) {
+		return &usageError{"--account, --reason, --older-than and --dry-run choose among many: they do not go with an id"}
+	}
+	if c.OlderThan < 0 {
+		return &usageError{"--older-than must not be negative"}
+	}
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	if c.ID == "" {
+		return c.many(ctx, a, api)
+	}
+	p, err := api.Reconcile(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, p)
+	}
+	return printPurchase(a.out, p)
+}
+
+func (c *reconcileCommand) many(ctx context.Context, a *cli, api *client.Client) error {
+	chosen := client.Reconciliation{Status: c.Status, AccountID: c.Account, Reason: c.Reason, DryRun: c.DryRun}
+	if c.OlderThan > 0 {
+		chosen.OlderThan = c.OlderThan.String()
+	}
+	a.progress("asking for all %s purchases that the flags choose; many take a while", c.Status)
+	count, err := api.ReconcileMany(ctx, chosen)
+	if err != nil {
+		return asked(err)
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"count": count, "dry_run": c.DryRun})
+	}
+	_, err = fmt.Fprintln(a.out, goingBack(count, c.DryRun))
+	return err
+}
+
+func goingBack(count int, dryRun bool) string {
+	what, verb := "1 purchase", "goes"
+	if count != 1 {
+		what, verb = fmt.Sprintf("%d purchases", count), "go"
+	}
+	if dryRun {
+		verb = "would go"
+	}
+	return what + " " + verb + " back to the workers"
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+type switchCommand struct {
+	Pause  pauseCommand  `cmd:"" help:"Pause intake (new purchases get 503) or passes (workers rest), on every process."`
+	Resume resumeCommand `cmd:"" help:"Let intake or passes go on."`
+}
+
+// switching is what pausing and resuming share.
+type switching struct {
+	Name string `arg:"" enum:"intake,passes" help:"intake or passes."`
+	connection
+}
+
+type pauseCommand struct {
+	Note string `required:"" placeholder:"TEXT" help:"Why; the next operator reads it."`
+	switching
+}
+
+type resumeCommand struct {
+	Note string `placeholder:"TEXT" help:"Why; the next operator reads it."`
+	switching
+}
+
+func (c *pauseCommand) Run(ctx context.Context, a *cli) error  { return c.set(ctx, a, true, c.Note) }
+func (c *resumeCommand) Run(ctx context.Context, a *cli) error { return c.set(ctx, a, false, c.Note) }
+
+func (c switching) set(ctx context.Context, a *cli, paused bool, note string) error {
+	api, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	if err := api.SetSwitch(ctx, c.Name, paused, note); err != nil {
+		return asked(err)
+	}
+	if c.JSON {
+		return printJSON(a.out, map[string]any{"switch": c.Name, "paused": paused})
+	}
+	state := "on"
+	if paused {
+		state = "paused"
+	}
+	_, err = fmt.Fprintf(a.out, "%s is %s; every process follows within seconds\n", c.Name, state)
+	return err
+}

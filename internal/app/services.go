@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/account"
+	"holdfast/api"
+	"holdfast/auth"
+	"holdfast/internal/metrics"
+	"holdfast/jobs"
+	"holdfast/outbox"
+	"holdfast/purchase"
+)
+
+// openServices wires the rooms to each other; nothing runs yet.
+func (n *node) openServices(context.Context) error {
+	n.openOutbox()
+	n.metrics = metrics.New(metrics.Params{
+		Pool: n.relay, Log: n.log, Subscribers: n.openStreams, EventLag: n.outbox.Lag,
+		Breaker: n.gate.State, InFlight: n.gate.InFlight,
+	})
+	n.switches = purchase.NewSwitches(n.relay, n.log)
+	n.accounts = account.New(n.requests)
+	n.keys = n.openKeys()
+	var err error
+	if n.requested, err = n.service(n.requests); err != nil {
+		return err
+	}
+	if n.worked, err = n.service(n.work); err != nil {
+		return err
+	}
+	if n.serves() {
+		n.streams = api.NewStream(api.StreamParams{
+			Hub: n.outbox.Hub, Events: n.outbox.Events, Keys: n.keys, Accounts: n.accounts, Purchases: n.requested, Log: n.log,
+		})
+	}
+	return nil
+}
+
+func (n *node) openStreams() int {
+	if n.streams == nil {
+		return 0
+	}
+	return n.streams.Open()
+}
+
+// openOutbox: a process without streams relays what it commits, and listens to nobody.
+func (n *node) openOutbox() {
+	c := outbox.Config{Pool: n.relay, Keep: n.config.EventRetention, Log: n.log}
+	if n.serves() {
+		c.Encode = api.EncodeEvent
+		if !n.pooled || n.direct != n.url {
+			c.ListenURL = n.direct
+		}
+	}
+	n.outbox = outbox.New(c)
+}
+
+func (n *node) openKeys() *auth.Store {
+	c := auth.Config{Pool: n.requests, OperatorKey: n.config.OperatorKey, Log: n.log}
+	if jwt := n.config.JWT; jwt.Issuer != "" {
+		c.Tokens = auth.NewJWT(auth.JWTConfig(jwt))
+	}
+	return auth.New(c)
+}
+
+func (n *node) service(pool *pgxpool.Pool) (*purchase.Service, error) {
+	scheduler, err := jobs.NewScheduler(pool)
+	if err != nil {
+		return nil, err
+	}
+	return purchase.New(purchase.Params{
+		Pool: pool, Accounts: n.accounts, Broker: n.broker, Gate: n.gate, Scheduler: scheduler,
+		Committed: n.outbox.Wake, Policy: n.config.Policy, Switches: n.switches, Observer: n.metrics, Log: n.log,
+	}), nil
+}
+
+// startLoops starts what runs beside everything else. The loops are stopped after the
+// workers and the requests, so that the last events leave.
+func (n *node) startLoops(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	n.onStop("loops", func(stop context.Context) error {
+		cancel()
+		return n.awaitLoops(stop)
+	})
+	if !n.noEvents {
+		n.loop(ctx, "events", n.outbox.Run)
+	}
+	n.loop(ctx, "switches", n.switches.Run)
+	n.loop(ctx, "keys", n.keys.Run)
+	// What is paused must be known before the first purchase.
+	if _, err := n.switches.All(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// loop runs f until ctx ends. One that ends by itself ends the process: half a node
+// would look healthy.
+func (n *node) loop(ctx context.Context, name string, f func(context.Context) error) {
+	n.loops.Go(func() {
+		if err := f(ctx); ctx.Err() == nil {
+			n.fail(name, fmt.Errorf("ended by itself: %w", err))
+		}
+	})
+}
+
+func (n *node) awaitLoops(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.loops.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// startWorkers starts the half that reconciles.
+func (n *node) startWorkers(ctx context.Context) error {
+	if !n.works() {
+		return nil
+	}
+	workers, err := jobs.NewWorkers(jobs.Config{
+		Pool: n.work, Service: n.worked, Concurrency: n.config.Workers, RescueAfter: n.config.Policy.RescueAfter,
+		SweepInterval: n.config.SweepInterval, StopTimeout: n.config.ShutdownTimeout / 2,
+		WebhookURL: n.config.WebhookURL, WebhookSecret: n.config.WebhookSecret, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := workers.Start(ctx); err != nil {
+		return err
+	}
+	n.onStop("workers", func(ctx context.Context) error { return stopWithDeadline(ctx, workers.Stop) })
+	return nil
+}
+
+// stopWithDeadline leaves what goes on after the time for a stop is over, as River does that
+// would still tell a silent database that it goes.
+func stopWithDeadline(ctx context.Context, stop func(context.Context) error) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
