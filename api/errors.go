@@ -9,6 +9,7 @@ import (
 	"holdfast/auth"
 	"holdfast/postgres"
 	"holdfast/purchase"
+	"holdfast/statement"
 )
 
 // retryWhenUnavailable is what a client is told to wait where nothing better is known.
@@ -24,6 +25,7 @@ var known = []struct {
 	{console.ErrNoSession, unauthorized, "there is no operator session, or it has ended: log in at /console/login"},
 	{console.ErrCrossOrigin, forbidden, "this came from another site's page"},
 	{purchase.ErrNotFound, notFound, "there is no such purchase"},
+	{statement.ErrNotFound, notFound, "no such finding"},
 	{purchase.ErrAccountNotFound, accountNotFound, "there is no such account"},
 	{account.ErrNotFound, accountNotFound, "there is no such account"},
 	{purchase.ErrInsufficientFunds, insufficientFunds, "the account has less available than the purchase reserves"},

@@ -13,6 +13,7 @@ import (
 	"holdfast/broker"
 	"holdfast/outbox"
 	"holdfast/purchase"
+	"holdfast/statement"
 )
 
 // Params is what the API needs of the other rooms. What is marked optional may be nil.
@@ -94,6 +95,7 @@ func (nobody) HTTPRequest(string, string, int, time.Duration) {}
 // api is the handlers' common ground.
 type api struct {
 	Params
+	findings     *statement.Findings
 	slots        chan struct{}
 	consoleSlots chan struct{}
 	waiting      chan struct{}
@@ -105,7 +107,7 @@ type api struct {
 func newAPI(p Params) *api {
 	p = p.withDefaults()
 	return &api{
-		Params: p, rates: newRates(p.Limits.Rate),
+		Params: p, findings: statement.NewFindings(p.Pool), rates: newRates(p.Limits.Rate),
 		slots: make(chan struct{}, p.Limits.InFlight), consoleSlots: make(chan struct{}, consoleSlots),
 		waiting:   make(chan struct{}, p.Limits.Waiting),
 		receiving: newPerKey(receivingFactor * p.Limits.KeyInFlight), inFlight: newPerKey(p.Limits.KeyInFlight),

@@ -63,6 +63,8 @@ func (a *api) operatorRoutes(r chi.Router) {
 	o.Post("/v1/reconciliations", handle(a.reconcileMany))
 	o.Put("/v1/switches/{name}", handle(a.setSwitch))
 	get(o, "/v1/summary", a.summary)
+	get(o, "/v1/findings", a.listFindings)
+	o.Post("/v1/findings/{id}/closing", handle(a.closeFinding))
 }
 
 // consoleRoutes require an operator session. They have slots of their own, so that

@@ -73,7 +73,13 @@ func TestCallsOfAnOperator(t *testing.T) {
 	if err != nil || n != 0 {
 		t.Errorf("reconciled %d: %v", n, err)
 	}
+	if page, err := c.Findings(t.Context(), client.FindingListParams{Status: "open", Limit: 5}); err != nil || len(page.Data) != 0 {
+		t.Errorf("findings %+v: %v", page, err)
+	}
 	unknown := "0198f2c4-0000-7000-8000-000000000000"
+	if _, err := c.CloseFinding(t.Context(), unknown, "n"); slug(err) != "not-found" {
+		t.Errorf("closing of nothing: %v", err)
+	}
 	if _, err := c.Reconcile(t.Context(), unknown); slug(err) != "not-found" {
 		t.Errorf("reconcile of nothing: %v", err)
 	}

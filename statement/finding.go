@@ -100,6 +100,15 @@ func (f *Findings) List(ctx context.Context, p ListParams) ([]Finding, error) {
 	return fromRows(rows), nil
 }
 
+// CountOpen returns how many findings are open.
+func (f *Findings) CountOpen(ctx context.Context) (int64, error) {
+	n, err := db.New(f.pool).CountOpenFindings(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count open findings: %w", err)
+	}
+	return n, nil
+}
+
 // Close closes a finding and returns it. One that is closed already keeps its note.
 // It returns ErrNotFound if no finding has the id.
 func (f *Findings) Close(ctx context.Context, id uuid.UUID, note, actor string) (Finding, error) {

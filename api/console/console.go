@@ -14,6 +14,7 @@ import (
 	"holdfast/auth"
 	"holdfast/broker"
 	"holdfast/purchase"
+	"holdfast/statement"
 )
 
 var (
@@ -47,12 +48,13 @@ type Params struct {
 
 type console struct {
 	Params
-	queries *db.Queries
+	queries  *db.Queries
+	findings *statement.Findings
 }
 
 // New returns the handler of /console/ and /river/.
 func New(p Params) http.Handler {
-	c := &console{Params: p, queries: db.New(p.Pool)}
+	c := &console{Params: p, queries: db.New(p.Pool), findings: statement.NewFindings(p.Pool)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console/login", c.loginPage)
 	mux.HandleFunc("POST /console/login", c.login)
@@ -64,6 +66,8 @@ func New(p Params) http.Handler {
 	mux.Handle("GET /console/purchases/{id}", c.operator(page(c.show)))
 	mux.Handle("POST /console/purchases/{id}/resolution", c.operator(page(c.resolve)))
 	mux.Handle("POST /console/purchases/{id}/reconciliation", c.operator(page(c.reconcile)))
+	mux.Handle("GET /console/findings", c.operator(page(c.listFindings)))
+	mux.Handle("POST /console/findings/{id}/closing", c.operator(page(c.closeFinding)))
 	mux.Handle("POST /console/switches/{name}", c.operator(page(c.setSwitch)))
 	mux.Handle("/river", c.operator(http.HandlerFunc(c.river)))
 	mux.Handle("/river/", c.operator(http.HandlerFunc(c.river)))

@@ -35,6 +35,7 @@ type overviewView struct {
 	Statuses  []purchase.Status
 	Unsettled []held
 	InReview  []held
+	Findings  int64
 	Broker    broker.State
 	Switches  []switchState
 	Review    []purchase.Purchase
@@ -84,6 +85,9 @@ func (c *console) fill(ctx context.Context, v *overviewView) (err error) {
 		{"intake", "New purchases", paused["intake"]}, {"passes", "Workers' passes", paused["passes"]},
 	}
 	if v.Review, err = c.newest(ctx, purchase.ManualReview); err != nil {
+		return err
+	}
+	if v.Findings, err = c.findings.CountOpen(ctx); err != nil {
 		return err
 	}
 	v.Unknown, err = c.newest(ctx, purchase.Unknown)

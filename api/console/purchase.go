@@ -26,9 +26,10 @@ const (
 
 // said is what a page may be asked to say after a redirect: only these words.
 var said = map[string]string{
-	"resolved":   "Resolved. Your word and your note stand in the history.",
-	"reconciled": "The purchase is due now. Reload in a moment.",
-	"switched":   "Switched. Every process follows within five seconds.",
+	"finding-closed": "The finding is closed; the same discrepancy is not reported again.",
+	"resolved":       "Resolved. Your word and your note stand in the history.",
+	"reconciled":     "The purchase is due now. Reload in a moment.",
+	"switched":       "Switched. Every process follows within five seconds.",
 }
 
 func purchasePath(id uuid.UUID) string { return "/console/purchases/" + id.String() }

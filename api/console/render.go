@@ -24,7 +24,7 @@ var files embed.FS
 // pagePolicy is what our pages need of a browser: a style sheet, and forms to us.
 const pagePolicy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-var pages = parse("login", "overview", "list", "purchase", "message")
+var pages = parse("login", "overview", "list", "purchase", "findings", "message")
 
 func parse(names ...string) map[string]*template.Template {
 	parsed := map[string]*template.Template{}

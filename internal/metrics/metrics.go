@@ -22,6 +22,9 @@ type Params struct {
 	Log  *slog.Logger
 	// Subscribers tells how many streams are open; nil in a process without any.
 	Subscribers func() int
+	// Brokers are the names of the brokers that this process serves: their findings are
+	// counted even if there are none.
+	Brokers []string
 	// EventLag tells how far this process is behind with events; nil where it has none.
 	EventLag func() time.Duration
 	// Breaker tells the breaker's state; InFlight how many broker calls are in progress.
@@ -68,7 +71,7 @@ func New(p Params) *Metrics {
 	}
 	m.registry.MustRegister(m.purchases, m.passes, m.reviews, m.brokerCalls, m.requests, m.orphans, m.contradictions,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newDatabase(p), newPoolStats(p.Pool))
+		newDatabase(p), newFindings(p), newPoolStats(p.Pool))
 	m.start()
 	m.watch(p)
 	return m

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,4 +191,26 @@ func TestGaugesAreCached(t *testing.T) {
 	if asked := pool.Stat().AcquireCount() - before; asked > 1+int64(time.Since(start)/time.Second) {
 		t.Errorf("asked %d times in %s", asked, time.Since(start))
 	}
+}
+
+func TestOpenFindingsAreCountedByBrokerAndKind(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	m := metrics.New(metrics.Params{Pool: pool, Log: slog.New(slog.DiscardHandler), Brokers: []string{"sandbox"}})
+	for i, kind := range []string{"unknown_order", "unknown_order", "cost_differs"} {
+		_, err := pool.Exec(t.Context(), `
+			INSERT INTO statement_finding (id, broker, kind, subject, broker_key, detail, closed_at, note, closed_by)
+			SELECT gen_random_uuid(), 'old', $1::text, $2::text, 'hf-0', 'detail',
+			       CASE WHEN $1 = 'cost_differs' THEN now() END, CASE WHEN $1 = 'cost_differs' THEN 'n' END,
+			       CASE WHEN $1 = 'cost_differs' THEN 'operator:x' END`, kind, strconv.Itoa(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, scrape(t, m), map[string]string{
+		`holdfast_open_findings{broker="old",kind="unknown_order"}`:     "2",
+		`holdfast_open_findings{broker="old",kind="cost_differs"}`:      "0",
+		`holdfast_open_findings{broker="sandbox",kind="unknown_order"}`: "0",
+		`holdfast_open_findings{broker="sandbox",kind="second_order"}`:  "0",
+	})
 }

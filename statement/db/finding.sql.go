@@ -24,6 +24,17 @@ func (q *Queries) CloseFinding(ctx context.Context, note string, actor string, i
 	return result.RowsAffected(), nil
 }
 
+const countOpenFindings = `-- name: CountOpenFindings :one
+SELECT count(*) FROM statement_finding WHERE closed_at IS NULL
+`
+
+func (q *Queries) CountOpenFindings(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countOpenFindings)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const findingByID = `-- name: FindingByID :one
 SELECT id, broker, kind, subject, broker_key, transaction_id, order_id, detail, created_at, alerted_at, closed_at, note, closed_by FROM statement_finding WHERE id = $1
 `

@@ -36,3 +36,6 @@ WHERE id = @id AND closed_at IS NULL;
 UPDATE statement_finding SET alerted_at = now()
 WHERE closed_at IS NULL AND alerted_at IS NULL AND broker = @broker
 RETURNING *;
+
+-- name: CountOpenFindings :one
+SELECT count(*) FROM statement_finding WHERE closed_at IS NULL;
