@@ -94,7 +94,7 @@ func TestConsoleLogin(t *testing.T) {
 	})
 	t.Run("OnlyAnOperatorsKey", func(t *testing.T) {
 		for _, key := range []string{b.client, "nothing", ""} {
-			a := b.form("/console/login", url.Values{"key": {key}}).wantStatus(401).wantOnPage("no operator's key")
+			a := b.form("/console/login", url.Values{"key": {key}}).wantStatus(401).wantOnPage("This is not an operator")
 			if a.header.Get("Set-Cookie") != "" {
 				t.Error("a cookie all the same")
 			}

@@ -83,6 +83,11 @@ func unavailableProblem(err error) *problem {
 			retryAfter: max(refused.RetryAfter, time.Second),
 		}
 	}
+	if errors.Is(err, auth.ErrBusy) {
+		return &problem{
+			slug: unavailable, detail: "too many unknown API keys are being checked", retryAfter: retryWhenUnavailable,
+		}
+	}
 	if errors.Is(err, auth.ErrNoProviderKeys) { // the token may be good: no word against it
 		return &problem{
 			slug: unavailable, detail: "the identity provider's keys are not to be had, so no token can be checked",

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+
+	"holdfast/internal/httpserver"
 )
 
 // requestIDForm is what a request id of a client's or a proxy's may look like; any
@@ -43,7 +45,7 @@ func (a *api) identify(next http.Handler) http.Handler {
 			id = rand.Text()
 		}
 		w.Header().Set(requestIDHeader, id)
-		ctx := withRequest(r.Context(), a.Log, slog.String("request_id", id), slog.String("client_addr", r.RemoteAddr))
+		ctx := withRequest(r.Context(), a.Log, slog.String("request_id", id), slog.String("client_addr", httpserver.ClientAddr(r)))
 		ctx = context.WithValue(ctx, notesKey{}, &notes{})
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

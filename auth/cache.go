@@ -8,45 +8,43 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// cacheFor is how long an answer of the database is believed. Revocation must be felt
-// everywhere within five seconds: this, and as much again for a stream that asks in turn.
+// cacheFor is the maximum age of every cached entry, counted from the start of the last
+// query that found its key active. Revocation must take effect everywhere within five
+// seconds: this, and as much again for a stream that asks in turn.
 const cacheFor = 2 * time.Second
 
 // cacheMax bounds the memory of one cache, at some 300 bytes an entry.
 const cacheMax = 20_000
 
-// vouchWindow is how far back a vouching looks: over the seconds since the one before, and
-// over any transaction that revokes, from its start to its commit.
-const revalidateWindow = 2 * time.Minute
+// idleFor is how long an entry that nobody asks for is revalidated.
+const idleFor = time.Minute
 
 // loadTimeout bounds the query behind a miss; it is shared by all who wait for it, so
 // it must not end with the first one's request.
 const loadTimeout = 5 * time.Second
 
-// cache remembers for a moment who is known, never who is not: a key works from the
-// moment it is made.
+// cache remembers briefly who is known, never who is not: a key works from the moment it
+// is created.
 type cache[V any] struct {
 	mu      sync.Mutex
-	entries map[string]cached[V]
+	entries map[string]*cached[V]
 	flight  singleflight.Group
 	now     func() time.Time
-	// vouched is when the database was last asked which entries are good no more; at
-	// first, when there were none.
-	revalidatedAt time.Time
 }
 
 type cached[V any] struct {
 	value V
-	// asked is from before the question, kept from after the answer.
-	asked, kept time.Time
+	// asked is when the query began that last found the key active.
+	asked time.Time
+	used  time.Time
 }
 
 func newCache[V any]() *cache[V] {
-	return &cache[V]{entries: map[string]cached[V]{}, now: time.Now, revalidatedAt: time.Now()}
+	return &cache[V]{entries: map[string]*cached[V]{}, now: time.Now}
 }
 
-// get returns what load says, or what it said within [cacheFor]. The age counts from
-// before the question, so that no slow query makes an old answer young.
+// get returns what load returns, or what a query within [cacheFor] did. The age counts from
+// the start of the query, so that a slow one makes no old result look recent.
 func (c *cache[V]) get(ctx context.Context, key string, load func(context.Context) (V, error)) (V, error) {
 	if value, ok := c.fresh(key); ok {
 		return value, nil
@@ -78,17 +76,11 @@ func (c *cache[V]) fresh(key string) (V, bool) {
 		var none V
 		return none, false
 	}
+	e.used = c.now()
 	return e.value, true
 }
 
-// stale: what stood here when a vouching began is as young as that.
-func (c *cache[V]) stale(e cached[V]) bool {
-	known := e.asked
-	if !e.kept.After(c.revalidatedAt) {
-		known = c.revalidatedAt
-	}
-	return c.now().Sub(known) > cacheFor
-}
+func (c *cache[V]) stale(e *cached[V]) bool { return c.now().Sub(e.asked) > cacheFor }
 
 func (c *cache[V]) keep(key string, value V, asked time.Time) {
 	c.mu.Lock()
@@ -96,30 +88,59 @@ func (c *cache[V]) keep(key string, value V, asked time.Time) {
 	if len(c.entries) >= cacheMax {
 		c.evict()
 	}
-	c.entries[key] = cached[V]{value, asked, c.now()}
+	c.entries[key] = &cached[V]{value, asked, c.now()}
 }
 
-// vouch makes all entries young again but those that load names. load must name what went
-// bad within [vouchWindow]: after a longer silence the cache starts again.
-func (c *cache[V]) revalidate(ctx context.Context, load func(context.Context) ([]string, error)) error {
+// revalidate asks for all entries in use at once, so that each request need not ask for
+// its own. load returns those that are active, as they are now; the others leave the cache.
+func (c *cache[V]) revalidate(ctx context.Context, load func(ctx context.Context, keys []string) (map[string]V, error)) error {
 	began := c.now()
-	bad, err := load(ctx)
+	keys := c.inUse()
+	if len(keys) == 0 {
+		return nil
+	}
+	active, err := load(ctx, keys)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if began.Sub(c.revalidatedAt) > revalidateWindow/2 {
-		clear(c.entries)
+	for _, key := range keys {
+		c.update(key, active, began)
 	}
-	for _, key := range bad {
-		delete(c.entries, key)
-	}
-	c.revalidatedAt = began
 	return nil
 }
 
-// evict drops what is stale, or everything where nothing is.
+// update leaves alone what was dropped, or loaded by a later query, in the meantime.
+func (c *cache[V]) update(key string, active map[string]V, began time.Time) {
+	e, ok := c.entries[key]
+	if !ok || e.asked.After(began) {
+		return
+	}
+	value, ok := active[key]
+	if !ok {
+		delete(c.entries, key)
+		return
+	}
+	e.value, e.asked = value, began
+}
+
+// inUse returns the keys asked for lately, and forgets the others.
+func (c *cache[V]) inUse() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keys := make([]string, 0, len(c.entries))
+	for key, e := range c.entries {
+		if c.now().Sub(e.used) > idleFor {
+			delete(c.entries, key)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// evict drops what is stale, or everything if nothing is.
 func (c *cache[V]) evict() {
 	for key, e := range c.entries {
 		if c.stale(e) {

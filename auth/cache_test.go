@@ -19,11 +19,10 @@ func newKeyring(t *testing.T) *keyring {
 	t.Helper()
 	k := &keyring{cache: newCache[string](), t: t, at: time.Unix(1_800_000_000, 0)}
 	k.now = func() time.Time { return k.at }
-	k.vouchFor()
 	return k
 }
 
-// wantAsked reads a key and reports whether the database had to be asked.
+// wantAsked reads a key and checks whether the database had to be asked.
 func (k *keyring) wantAsked(key string, want bool) {
 	k.t.Helper()
 	before := k.asked
@@ -36,66 +35,98 @@ func (k *keyring) wantAsked(key string, want bool) {
 	}
 }
 
-func (k *keyring) vouchFor(bad ...string) {
+// revalidateWith is one round in which only the named keys are active.
+func (k *keyring) revalidateWith(active ...string) {
 	k.t.Helper()
-	if err := k.revalidate(k.t.Context(), func(context.Context) ([]string, error) { return bad, nil }); err != nil {
+	err := k.revalidate(k.t.Context(), func(context.Context, []string) (map[string]string, error) {
+		found := map[string]string{}
+		for _, key := range active {
+			found[key] = key
+		}
+		return found, nil
+	})
+	if err != nil {
 		k.t.Error(err)
 	}
 }
 
-// Keys are believed for as long as the database says each second which ones are not to be.
-func TestVouchedKeysAreBelieved(t *testing.T) {
+// A key stays cached for as long as the database names it among the active ones, and not
+// a round longer: it does not matter why it is no longer named.
+func TestRevalidatedKeysStayCached(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
 	k.wantAsked("good", true)
 	k.wantAsked("bad", true)
 	for range 600 {
 		k.at = k.at.Add(time.Second)
-		k.vouchFor()
+		k.revalidateWith("good", "bad")
+		k.wantAsked("good", false)
+		k.wantAsked("bad", false)
 	}
-	k.wantAsked("good", false)
-	k.vouchFor("bad")
+	k.revalidateWith("good")
 	k.wantAsked("good", false)
 	k.wantAsked("bad", true)
 }
 
-func TestUnvouchedKeysAreAskedFor(t *testing.T) {
+func TestRevalidationReplacesWhatIsCached(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t)
+	k.wantAsked("key", true)
+	k.at = k.at.Add(time.Second)
+	err := k.revalidate(t.Context(), func(context.Context, []string) (map[string]string, error) {
+		return map[string]string{"key": "as it is now"}, nil
+	})
+	if value, ok := k.fresh("key"); err != nil || !ok || value != "as it is now" {
+		t.Errorf("cached %q, %t, %v", value, ok, err)
+	}
+}
+
+func TestNoEntryOutlivesItsMaximumAge(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
 	k.wantAsked("key", true)
 	k.at = k.at.Add(cacheFor)
 	k.wantAsked("key", false)
 	k.at = k.at.Add(time.Millisecond)
-	away := errors.New("away")
-	if err := k.revalidate(t.Context(), func(context.Context) ([]string, error) { return nil, away }); !errors.Is(err, away) {
+	unavailable := errors.New("unavailable")
+	err := k.revalidate(t.Context(), func(context.Context, []string) (map[string]string, error) { return nil, unavailable })
+	if !errors.Is(err, unavailable) {
 		t.Errorf("error is %v", err)
 	}
 	k.wantAsked("key", true)
 }
 
-// A vouching says nothing of a key that was being asked for when it began: the answer may
-// be from before the revocation that the vouching found nothing to delete for.
-func TestAKeyUnderWayIsNotVouchedFor(t *testing.T) {
+// A round says nothing about a key that was loaded, or dropped, while it ran.
+func TestRevalidationLeavesWhatChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
-	_, err := k.get(t.Context(), "key", func(context.Context) (string, error) {
-		k.at = k.at.Add(cacheFor)
-		k.vouchFor("key")
+	k.wantAsked("loaded", true)
+	k.wantAsked("dropped", true)
+	err := k.revalidate(t.Context(), func(context.Context, []string) (map[string]string, error) {
 		k.at = k.at.Add(time.Millisecond)
-		return "key", nil
+		k.drop("loaded")
+		k.wantAsked("loaded", true)
+		k.drop("dropped")
+		return map[string]string{"dropped": "dropped"}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.wantAsked("key", true)
+	k.wantAsked("loaded", false)
+	k.wantAsked("dropped", true)
 }
 
-// After a silence the revocations of its first part would go unseen.
-func TestSilenceForgetsAll(t *testing.T) {
+func TestUnusedKeysAreNotRevalidated(t *testing.T) {
 	t.Parallel()
 	k := newKeyring(t)
-	k.wantAsked("key", true)
-	k.at = k.at.Add(revalidateWindow)
-	k.vouchFor()
-	k.wantAsked("key", true)
+	k.wantAsked("used", true)
+	k.wantAsked("unused", true)
+	for range 2 * idleFor / time.Second {
+		k.at = k.at.Add(time.Second)
+		k.revalidateWith("used", "unused")
+		k.wantAsked("used", false)
+	}
+	if keys := k.inUse(); len(keys) != 1 || keys[0] != "used" {
+		t.Errorf("revalidated: %q", keys)
+	}
 }

@@ -6,10 +6,13 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -21,10 +24,10 @@ import (
 const (
 	// keysFor is how long a provider's keys are used without asking again.
 	keysFor = 10 * time.Minute
-	// keysRest is the least time between two questions, so that tokens with made-up
-	// key ids cannot make us knock at the provider's door without end.
+	// keysRest is the minimum time between two requests, so that tokens with made-up key
+	// ids cannot make us request keys without end.
 	keysRest = 10 * time.Second
-	// keysStale is how long keys serve on while the provider is away.
+	// keysStale is how long keys stay in use while the provider is unavailable.
 	keysStale = 24 * time.Hour
 
 	maxJWKS = 1 << 20
@@ -33,24 +36,32 @@ const (
 	minRSABits = 2048
 )
 
-// ErrNoProviderKeys says that a token can be judged neither good nor bad: the identity
-// provider's keys are not to be had.
-var ErrNoProviderKeys = errors.New("identity provider's keys are not to be had")
+// ErrNoProviderKeys says that a token cannot be checked: the identity provider's keys are
+// unavailable.
+var ErrNoProviderKeys = errors.New("identity provider's keys are unavailable")
 
 // keySet is a provider's keys, fetched when needed and kept for a while.
 type keySet struct {
 	url    string
 	client *http.Client
+	log    *slog.Logger
 	flight singleflight.Group
 
 	mu    sync.Mutex
-	set   jwk.Set
+	set   []jwk.Key
 	got   time.Time
 	asked time.Time
 }
 
-func newKeySet(url string) *keySet {
-	return &keySet{url: url, client: &http.Client{Timeout: loadTimeout}}
+func newKeySet(url string, log *slog.Logger) *keySet {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &keySet{url: url, log: log, client: &http.Client{
+		Timeout: loadTimeout,
+		// Another address would be trusted with every account, and it need not be https.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 }
 
 // find returns the raw keys that fit an algorithm and, where the token names one, a
@@ -72,7 +83,7 @@ func (k *keySet) find(ctx context.Context, algorithm jwa.SignatureAlgorithm, id 
 	return keys, nil
 }
 
-func (k *keySet) current() (jwk.Set, time.Duration) {
+func (k *keySet) current() ([]jwk.Key, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.set, time.Since(k.got)
@@ -109,37 +120,90 @@ func (k *keySet) refresh(ctx context.Context) error {
 	}
 }
 
-func (k *keySet) fetch(ctx context.Context) (jwk.Set, error) {
+func (k *keySet) fetch(ctx context.Context) ([]jwk.Key, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask for keys: %w", err)
+		return nil, fmt.Errorf("request keys: %w", withoutURL(err))
 	}
 	response, err := k.client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask for keys: %w", err)
+		return nil, fmt.Errorf("request keys: %w", withoutURL(err))
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask for keys: %s", response.Status)
+		return nil, fmt.Errorf("request keys: status %d", response.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxJWKS))
 	if err != nil {
-		return nil, fmt.Errorf("read keys: %w", err)
+		return nil, fmt.Errorf("read keys: %w", withoutURL(err))
 	}
-	set, err := jwk.Parse(body)
-	if err != nil {
-		return nil, fmt.Errorf("read keys: %w", err)
-	}
-	return set, nil
+	return k.parse(ctx, body)
 }
 
-func fitting(set jwk.Set, algorithm jwa.SignatureAlgorithm, id string) []any {
-	if set == nil {
-		return nil
+// errNoUsableKey leaves the keys of before in use.
+var errNoUsableKey = errors.New("the key set has no usable key")
+
+// parse reads a key set key by key: one that cannot be used, of a type not invented yet,
+// say, is skipped (RFC 7517, 5).
+func (k *keySet) parse(ctx context.Context, body []byte) ([]jwk.Key, error) {
+	var document struct {
+		Keys []json.RawMessage `json:"keys"`
 	}
+	if err := json.Unmarshal(body, &document); err != nil {
+		return nil, fmt.Errorf("parse keys: %w", err)
+	}
+	var keys []jwk.Key
+	for _, raw := range document.Keys[:min(len(document.Keys), maxKeys)] {
+		key, err := parseKey(raw)
+		if err != nil {
+			k.log.WarnContext(ctx, "identity provider's key skipped", "kid", keyIDOf(raw), "error", err)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, errNoUsableKey
+	}
+	return keys, nil
+}
+
+func parseKey(raw []byte) (jwk.Key, error) {
+	key, err := jwk.ParseKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("parse key: %w", err)
+	}
+	if use, ok := key.KeyUsage(); ok && use != "sig" {
+		return key, nil // for something else; never chosen
+	}
+	for _, algorithm := range algorithms {
+		if _, ok := usable(key, algorithm, ""); ok {
+			return key, nil
+		}
+	}
+	return nil, errors.New("it fits none of RS256, ES256 and EdDSA")
+}
+
+// keyIDOf reads the id of a key that cannot be parsed otherwise.
+func keyIDOf(raw []byte) string {
+	var key struct {
+		ID string `json:"kid"`
+	}
+	_ = json.Unmarshal(raw, &key) // empty if there is none
+	return key.ID[:min(len(key.ID), maxSubject)]
+}
+
+// withoutURL leaves out the address, whose query may hold a secret.
+func withoutURL(err error) error {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		return inURL.Err
+	}
+	return err
+}
+
+func fitting(set []jwk.Key, algorithm jwa.SignatureAlgorithm, id string) []any {
 	var keys []any
-	for i := range min(set.Len(), maxKeys) {
-		key, _ := set.Key(i)
+	for _, key := range set {
 		if raw, ok := usable(key, algorithm, id); ok {
 			keys = append(keys, raw)
 		}

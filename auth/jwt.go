@@ -3,8 +3,13 @@ package auth
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lestrrat-go/jwx/v3/jwa"
 	"github.com/lestrrat-go/jwx/v3/jws"
@@ -14,7 +19,7 @@ import (
 // tokenPrefix begins the key id of who comes with a provider's token.
 const tokenPrefix = "jwt:"
 
-// tokenSkew is how far a provider's clock may stand from ours.
+// tokenSkew is how far a provider's clock may differ from ours.
 const tokenSkew = 30 * time.Second
 
 // maxToken bounds what is parsed before anything is known of who sent it.
@@ -30,10 +35,12 @@ type JWTConfig struct {
 	Issuer, Audience, JWKSURL string
 	// AccountClaim is the claim that holds the account's id.
 	AccountClaim string
+	// Log gets the warnings about keys that cannot be used. It may be nil.
+	Log *slog.Logger
 }
 
-// JWT checks a provider's tokens in place of client keys: RS256, ES256 or EdDSA by a
-// key of its JWKS, its issuer, our audience, and an expiry, which must be there.
+// JWT checks a provider's tokens, which are accepted as well as client keys: RS256, ES256
+// or EdDSA by a key of its JWKS, its issuer, our audience, and an expiry, which is required.
 type JWT struct {
 	config JWTConfig
 	keys   *keySet
@@ -41,7 +48,7 @@ type JWT struct {
 
 // NewJWT returns a checker. It fetches the provider's keys when the first token comes.
 func NewJWT(config JWTConfig) *JWT {
-	return &JWT{config: config, keys: newKeySet(config.JWKSURL)}
+	return &JWT{config: config, keys: newKeySet(config.JWKSURL, config.Log)}
 }
 
 // Verify implements [Tokens].
@@ -77,12 +84,35 @@ func (j *JWT) principal(token jwt.Token) (Principal, error) {
 	if !ok || subject == "" {
 		subject = account
 	}
-	if len(subject) > maxSubject {
-		subject = subject[:maxSubject]
+	if subject, ok = plainSubject(subject); !ok {
+		return Principal{}, ErrUnauthorized
 	}
 	return Principal{
 		KeyID: tokenPrefix + subject, Scope: ScopeClient, AccountID: account, ExpiresAt: expires.Add(tokenSkew),
 	}, nil
+}
+
+// plainSubject shortens a subject that the database and the log can store; false if it
+// is not text.
+func plainSubject(subject string) (string, bool) {
+	if !utf8.ValidString(subject) || strings.ContainsFunc(subject, unicode.IsControl) {
+		return "", false
+	}
+	for len(subject) > maxSubject {
+		_, last := utf8.DecodeLastRuneInString(subject)
+		subject = subject[:len(subject)-last]
+	}
+	return subject, true
+}
+
+// tokenTypes are the values of typ that a bearer token may have, in lower case. Others are
+// for something else: a logout token, a proof of possession, an ID token of another kind.
+var tokenTypes = []string{"", "jwt", "at+jwt", "application/jwt", "application/at+jwt"}
+
+// plainHeader refuses what we do not understand and must not ignore (RFC 7515, 4.1.11).
+func plainHeader(h jws.Headers) bool {
+	kind, _ := h.Type()
+	return !h.Has(jws.CriticalKey) && slices.Contains(tokenTypes, strings.ToLower(kind))
 }
 
 // tokenKeys gives the library the keys that may have signed one token. The algorithm
@@ -95,7 +125,7 @@ type tokenKeys struct {
 
 func (k *tokenKeys) FetchKeys(ctx context.Context, sink jws.KeySink, sig *jws.Signature, _ *jws.Message) error {
 	algorithm, ok := sig.ProtectedHeaders().Algorithm()
-	if !ok || !allowed(algorithm) {
+	if !ok || !allowed(algorithm) || !plainHeader(sig.ProtectedHeaders()) {
 		return ErrUnauthorized
 	}
 	id, _ := sig.ProtectedHeaders().KeyID()
@@ -110,6 +140,7 @@ func (k *tokenKeys) FetchKeys(ctx context.Context, sink jws.KeySink, sig *jws.Si
 	return nil
 }
 
-func allowed(a jwa.SignatureAlgorithm) bool {
-	return a == jwa.RS256() || a == jwa.ES256() || a == jwa.EdDSA()
-}
+// algorithms are those that we accept, whatever a provider offers.
+var algorithms = []jwa.SignatureAlgorithm{jwa.RS256(), jwa.ES256(), jwa.EdDSA()}
+
+func allowed(a jwa.SignatureAlgorithm) bool { return slices.Contains(algorithms, a) }

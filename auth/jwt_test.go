@@ -28,6 +28,8 @@ type provider struct {
 	set     atomic.Pointer[[]byte]
 	down    atomic.Bool
 	asked   atomic.Int64
+	log     lines
+	url     string
 	rsa     *rsa.PrivateKey
 	ecdsa   *ecdsa.PrivateKey
 	ed25519 ed25519.PrivateKey
@@ -49,8 +51,10 @@ func newProvider(t *testing.T) *provider {
 		w.Write(*p.set.Load())
 	}))
 	t.Cleanup(server.Close)
+	p.url = server.URL
 	p.checker = auth.NewJWT(auth.JWTConfig{
 		Issuer: "https://id.example", Audience: "holdfast", JWKSURL: server.URL, AccountClaim: "https://id.example/account",
+		Log: p.log.logger(),
 	})
 	return p
 }
@@ -96,8 +100,15 @@ func claims(t *testing.T, change map[string]any) jwt.Token {
 
 func sign(t *testing.T, token jwt.Token, algorithm jwa.SignatureAlgorithm, id string, key any) string {
 	t.Helper()
+	return signWith(t, token, algorithm, map[string]any{jws.KeyIDKey: id}, key)
+}
+
+func signWith(t *testing.T, token jwt.Token, algorithm jwa.SignatureAlgorithm, header map[string]any, key any) string {
+	t.Helper()
 	headers := jws.NewHeaders()
-	headers.Set(jws.KeyIDKey, id)
+	for name, value := range header {
+		headers.Set(name, value)
+	}
 	signed, err := jwt.Sign(token, jwt.WithKey(algorithm, key, jws.WithProtectedHeaders(headers)))
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +154,9 @@ func TestJWTRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := good(nil)
+	withHeader := func(name string, value any) string {
+		return signWith(t, claims(t, nil), jwa.ES256(), map[string]any{jws.KeyIDKey: "ec", name: value}, p.ecdsa)
+	}
 	for name, token := range map[string]string{
 		"NoExpiry":            good(map[string]any{"exp": nil}),
 		"Expired":             good(map[string]any{"exp": time.Now().Add(-time.Hour)}),
@@ -159,6 +173,11 @@ func TestJWTRefuses(t *testing.T) {
 		"Unsigned":            string(unsigned),
 		"TamperedClaims":      strings.Replace(whole, ".", ".e30", 1),
 		"NoToken":             "a.b.c",
+		"SubjectWithNUL":      good(map[string]any{"sub": "a\x00b"}),
+		"SubjectWithNewline":  good(map[string]any{"sub": "a\nb"}),
+		"CriticalExtension":   withHeader("crit", []string{"urn:x"}),
+		"LogoutToken":         withHeader("typ", "logout+jwt"),
+		"ProofOfPossession":   withHeader("typ", "dpop+jwt"),
 		"TooLong":             whole + strings.Repeat("x", 9000),
 		"SignatureOfAnotherE": whole[:strings.LastIndex(whole, ".")] + ".AAAA",
 	} {

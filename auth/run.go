@@ -10,17 +10,17 @@ import (
 
 // The rhythm of the store's own upkeep, and the bound of what waits for it.
 const (
-	vouchEvery = time.Second
-	touchEvery = 15 * time.Second
-	clearEvery = 10 * time.Minute
-	usedMax    = 10_000
+	revalidateEvery = time.Second
+	touchEvery      = 15 * time.Second
+	clearEvery      = 10 * time.Minute
+	usedMax         = 10_000
 )
 
-// Run asks which keys were revoked, so that the others need not be asked for one by one;
-// it writes down when keys were last used and clears away what has expired, until ctx
-// ends. No request ever waits for it.
+// Run asks which of the keys in use are active, so that they need not be asked for one by
+// one; it records when keys were last used and deletes what has expired, until ctx ends.
+// No request waits for it.
 func (s *Store) Run(ctx context.Context) error {
-	revalidate, touch, expire := time.NewTicker(vouchEvery), time.NewTicker(touchEvery), time.NewTicker(clearEvery)
+	revalidate, touch, expire := time.NewTicker(revalidateEvery), time.NewTicker(touchEvery), time.NewTicker(clearEvery)
 	defer revalidate.Stop()
 	defer touch.Stop()
 	defer expire.Stop()
@@ -30,7 +30,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return s.flush(context.WithoutCancel(ctx))
 		case <-revalidate.C:
-			err = s.byHash.revalidate(ctx, s.revoked)
+			err = s.byHash.revalidate(ctx, s.activeByHash)
 		case <-touch.C:
 			err = s.flush(ctx)
 		case <-expire.C:
@@ -42,18 +42,22 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Store) revoked(ctx context.Context) ([]string, error) {
+func (s *Store) activeByHash(ctx context.Context, hashes []string) (map[string]Principal, error) {
 	ctx, cancel := context.WithTimeout(ctx, cacheFor)
 	defer cancel()
-	hashes, err := s.queries.KeysRevokedWithin(ctx, revalidateWindow.Seconds())
-	if err != nil {
-		return nil, fmt.Errorf("read revoked keys: %w", err)
-	}
-	revoked := make([]string, len(hashes))
+	asked := make([][]byte, len(hashes))
 	for i, hash := range hashes {
-		revoked[i] = string(hash)
+		asked[i] = []byte(hash)
 	}
-	return revoked, nil
+	rows, err := s.queries.ActiveKeysByHash(ctx, asked)
+	if err != nil {
+		return nil, fmt.Errorf("read active keys: %w", err)
+	}
+	active := make(map[string]Principal, len(rows))
+	for _, row := range rows {
+		active[string(row.Hash)] = principalOf(row)
+	}
+	return active, nil
 }
 
 func (s *Store) touch(keyID string) {

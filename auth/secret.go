@@ -8,16 +8,27 @@ import (
 	"strings"
 )
 
-// secretBytes is the size of every secret: 256 bits cannot be guessed, so neither a
-// slow hash nor a lock-out is needed.
+// secretBytes is the size of every secret that is drawn here: 256 bits cannot be guessed,
+// so no slow hash is needed.
 const secretBytes = 32
 
 // shownChars is how much of a secret's random part its listing shows: enough to tell
 // keys apart, 30 of 256 bits.
 const shownChars = 6
 
-// MinSecretLength is the least length of a secret that is given to us.
-const MinSecretLength = 16
+// MinSecretLength is the minimum length of a secret that we did not draw ourselves.
+const MinSecretLength = 20
+
+// The prefixes of the secrets that are no API keys.
+const (
+	sessionPrefix = "hf_session_"
+	ticketPrefix  = "hf_ticket_"
+)
+
+// formed reports whether a token may be one of ours: no other needs a query.
+func formed(token, prefix string) bool {
+	return strings.HasPrefix(token, prefix) && len(token) == len(prefix)+encoding.EncodedLen(secretBytes)
+}
 
 var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 

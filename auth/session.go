@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,18 +13,25 @@ import (
 // sessionLifetime is a working day: an operator logs in once a shift.
 const sessionLifetime = 12 * time.Hour
 
-// Login opens a session for an operator's key and returns the token for the cookie.
-// Anything but an operator's key is [ErrUnauthorized]: a provider's tokens are
-// clients'.
-func (s *Store) Login(ctx context.Context, key string) (token string, expiresAt time.Time, err error) {
+// Login opens a session for an operator's key and returns the token for the cookie. addr
+// is the client's address, without a port. Anything but an operator's key is
+// [ErrUnauthorized], a provider's tokens too: they are clients'. After too many failures
+// from one address it returns a [*TooManyAttemptsError], whatever the key.
+func (s *Store) Login(ctx context.Context, key, addr string) (token string, expiresAt time.Time, err error) {
+	if err := s.logins.check(addr); err != nil {
+		return "", time.Time{}, err
+	}
 	p, err := s.Authenticate(ctx, key)
+	if err == nil && !p.Operator() {
+		err = ErrUnauthorized
+	}
+	if errors.Is(err, ErrUnauthorized) {
+		s.logins.failed(addr)
+	}
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	if !p.Operator() {
-		return "", time.Time{}, ErrUnauthorized
-	}
-	token = "hf_session_" + random()
+	token = sessionPrefix + random()
 	hash, keyHash := digestOf(token), digestOf(key)
 	expiresAt, err = s.queries.InsertSession(ctx, db.InsertSessionParams{
 		Hash: hash[:], KeyID: p.KeyID, KeyHash: keyHash[:], Lifetime: sessionLifetime.Seconds(),
@@ -34,9 +42,9 @@ func (s *Store) Login(ctx context.Context, key string) (token string, expiresAt 
 	return token, expiresAt, nil
 }
 
-// Session tells whose session a cookie's token is. It dies with its key.
+// Session returns the operator whose session a cookie's token is. It ends with its key.
 func (s *Store) Session(ctx context.Context, token string) (Principal, error) {
-	if token == "" {
+	if !formed(token, sessionPrefix) {
 		return Principal{}, ErrUnauthorized
 	}
 	hash := digestOf(token)
@@ -46,6 +54,11 @@ func (s *Store) Session(ctx context.Context, token string) (Principal, error) {
 }
 
 func (s *Store) loadSession(ctx context.Context, hash digest) (Principal, error) {
+	done, err := s.lookUp(ctx)
+	if err != nil {
+		return Principal{}, err
+	}
+	defer done()
 	row, err := s.queries.ActiveSession(ctx, hash[:])
 	if err != nil {
 		return Principal{}, readError("read session", err)
@@ -71,8 +84,16 @@ func (s *Store) liveOperator(ctx context.Context, keyID string) (Principal, erro
 	return p, nil
 }
 
-// Logout ends a session; one that is not there is ended already.
+// Logout ends a session; one that does not exist has ended already.
 func (s *Store) Logout(ctx context.Context, token string) error {
+	if !formed(token, sessionPrefix) {
+		return nil
+	}
+	done, err := s.lookUp(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	hash := digestOf(token)
 	if err := s.queries.DeleteSession(ctx, hash[:]); err != nil {
 		return fmt.Errorf("end session: %w", err)

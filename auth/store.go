@@ -25,7 +25,8 @@ type Tokens interface {
 // Config of a [Store].
 type Config struct {
 	Pool *pgxpool.Pool
-	// OperatorKey is the environment's operator key, empty for none.
+	// OperatorKey is the environment's operator key, empty for none. One that is shorter
+	// than [MinSecretLength] is not accepted.
 	OperatorKey string
 	// Tokens is nil where no identity provider is used.
 	Tokens Tokens
@@ -38,6 +39,11 @@ type Store struct {
 	tokens      Tokens
 	environment *digest
 	log         *slog.Logger
+
+	// lookups bounds the queries about credentials that are not known: no flood of invalid
+	// ones may take the connections that purchases need.
+	lookups chan struct{}
+	logins  *attempts
 
 	byHash   *cache[Principal]
 	byID     *cache[Principal]
@@ -52,15 +58,19 @@ type Store struct {
 func New(c Config) *Store {
 	s := &Store{
 		queries: db.New(c.Pool), tokens: c.Tokens, log: c.Log,
+		lookups: make(chan struct{}, maxLookups), logins: newAttempts(),
 		byHash: newCache[Principal](), byID: newCache[Principal](), sessions: newCache[Principal](),
 		used: map[string]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if c.OperatorKey != "" {
+	switch {
+	case len(c.OperatorKey) >= MinSecretLength:
 		d := digestOf(c.OperatorKey)
 		s.environment = &d
+	case c.OperatorKey != "":
+		s.log.Error("the environment's operator key is too short and is not accepted", "min_length", MinSecretLength)
 	}
 	return s
 }
@@ -101,6 +111,11 @@ func environmentPrincipal() Principal {
 // loadByHash finds the row by an index on the hash, whose timing tells an attacker
 // nothing: he cannot choose the hash. The comparison repeats it in constant time.
 func (s *Store) loadByHash(ctx context.Context, hash digest) (Principal, error) {
+	done, err := s.lookUp(ctx)
+	if err != nil {
+		return Principal{}, err
+	}
+	defer done()
 	row, err := s.queries.ActiveKeyByHash(ctx, hash[:])
 	if err != nil {
 		return Principal{}, readError("read api key", err)

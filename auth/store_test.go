@@ -135,7 +135,7 @@ func TestRevokedKeyIsDeadEverywhereWithinSeconds(t *testing.T) {
 func revokedElsewhere(t *testing.T, s, elsewhere *auth.Store) {
 	t.Helper()
 	key, secret := create(t, s, operator())
-	session, _, err := elsewhere.Login(t.Context(), secret)
+	session, _, err := elsewhere.Login(t.Context(), secret, "192.0.2.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,10 +322,10 @@ func TestSessions(t *testing.T) {
 	s, pool := setup(t)
 	_, clientSecret := create(t, s, client())
 	for _, wrong := range []string{"", "nothing", clientSecret} {
-		_, _, err := s.Login(t.Context(), wrong)
+		_, _, err := s.Login(t.Context(), wrong, "192.0.2.1")
 		wantUnauthorized(t, "login with "+wrong, err)
 	}
-	session, _, err := s.Login(t.Context(), "the-environments-key")
+	session, _, err := s.Login(t.Context(), "the-environments-key", "192.0.2.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestRunKeepsLastUseAndClearsAway(t *testing.T) {
 func TestTokensStandInForClientKeys(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	s := auth.New(auth.Config{Pool: pgtest.New(t), OperatorKey: "an.operator.key", Tokens: p.checker})
+	s := auth.New(auth.Config{Pool: pgtest.New(t), OperatorKey: "an.operator.key.with.dots", Tokens: p.checker})
 	got, err := s.Authenticate(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa))
 	if err != nil || got.AccountID != "acct-1" || got.Operator() {
 		t.Fatalf("principal %+v, %v", got, err)
@@ -392,9 +392,9 @@ func TestTokensStandInForClientKeys(t *testing.T) {
 	}
 	_, err = s.Authenticate(t.Context(), "a.b.c")
 	wantUnauthorized(t, "no token", err)
-	_, _, err = s.Login(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa))
+	_, _, err = s.Login(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa), "192.0.2.1")
 	wantUnauthorized(t, "login with a token", err)
-	if by, err := s.Authenticate(t.Context(), "an.operator.key"); err != nil || !by.Operator() {
+	if by, err := s.Authenticate(t.Context(), "an.operator.key.with.dots"); err != nil || !by.Operator() {
 		t.Errorf("environment's key with dots: %+v, %v", by, err)
 	}
 	_, err = auth.New(auth.Config{Pool: pgtest.New(t)}).Authenticate(t.Context(), sign(t, claims(t, nil), jwa.ES256(), "ec", p.ecdsa))

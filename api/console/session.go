@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	"holdfast/auth"
+	"holdfast/internal/httpserver"
 )
 
 const (
@@ -58,8 +60,7 @@ func wantsPage(r *http.Request) bool {
 }
 
 type loginView struct {
-	Next   string
-	Failed bool
+	Next, Trouble string
 }
 
 func (c *console) loginPage(w http.ResponseWriter, r *http.Request) {
@@ -68,17 +69,28 @@ func (c *console) loginPage(w http.ResponseWriter, r *http.Request) {
 
 func (c *console) login(w http.ResponseWriter, r *http.Request) {
 	next := safeNext(r.PostFormValue("next"))
-	token, expiresAt, err := c.Keys.Login(r.Context(), strings.TrimSpace(r.PostFormValue("key")))
-	if errors.Is(err, auth.ErrUnauthorized) {
-		render(w, http.StatusUnauthorized, "login", loginView{Next: next, Failed: true})
-		return
-	}
+	token, expiresAt, err := c.Keys.Login(r.Context(), strings.TrimSpace(r.PostFormValue("key")), httpserver.ClientAddr(r))
 	if err != nil {
-		c.Refuse(w, r, err)
+		c.refuseLogin(w, r, next, err)
 		return
 	}
 	http.SetCookie(w, sessionCookie(r, token, expiresAt))
 	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+func (c *console) refuseLogin(w http.ResponseWriter, r *http.Request, next string, err error) {
+	var tooMany *auth.TooManyAttemptsError
+	switch {
+	case errors.Is(err, auth.ErrUnauthorized):
+		c.Log.WarnContext(r.Context(), "login failed")
+		render(w, http.StatusUnauthorized, "login", loginView{next, "This is not an operator's key, or it is no longer active."})
+	case errors.As(err, &tooMany):
+		c.Log.WarnContext(r.Context(), "login refused", "error", err)
+		w.Header().Set("Retry-After", strconv.Itoa(int(tooMany.RetryAfter/time.Second)+1))
+		render(w, http.StatusTooManyRequests, "login", loginView{next, "Too many failed logins from your address. Wait a few seconds."})
+	default:
+		c.Refuse(w, r, err)
+	}
 }
 
 func (c *console) logout(w http.ResponseWriter, r *http.Request) {

@@ -80,6 +80,43 @@ func (q *Queries) ActiveKeysAmong(ctx context.Context, ids []string) ([]string, 
 	return items, nil
 }
 
+const activeKeysByHash = `-- name: ActiveKeysByHash :many
+SELECT id, prefix, hash, scope, account_id, created_at, expires_at, last_used_at, revoked_at FROM api_key
+WHERE hash = ANY($1::bytea[]) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+`
+
+// Every process asks this each second about the keys in use. Only keys that it returns
+// stay cached: a revoked, expired or deleted one does not, whenever that was committed.
+func (q *Queries) ActiveKeysByHash(ctx context.Context, hashes [][]byte) ([]ApiKey, error) {
+	rows, err := q.db.Query(ctx, activeKeysByHash, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiKey
+	for rows.Next() {
+		var i ApiKey
+		if err := rows.Scan(
+			&i.ID,
+			&i.Prefix,
+			&i.Hash,
+			&i.Scope,
+			&i.AccountID,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.LastUsedAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const activeSession = `-- name: ActiveSession :one
 SELECT hash, key_id, key_hash, created_at, expires_at FROM operator_session WHERE hash = $1 AND expires_at > now()
 `
@@ -216,15 +253,16 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) (t
 }
 
 const insertTicket = `-- name: InsertTicket :one
-INSERT INTO stream_ticket (hash, key_id, scope, account_id, principal_expires_at, expires_at)
-VALUES ($1, $2, $3, $4, $5,
-        now() + make_interval(secs => $6::double precision))
+INSERT INTO stream_ticket (hash, key_id, key_hash, scope, account_id, principal_expires_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6,
+        now() + make_interval(secs => $7::double precision))
 RETURNING expires_at
 `
 
 type InsertTicketParams struct {
 	Hash               []byte
 	KeyID              string
+	KeyHash            []byte
 	Scope              string
 	AccountID          *string
 	PrincipalExpiresAt *time.Time
@@ -235,6 +273,7 @@ func (q *Queries) InsertTicket(ctx context.Context, arg InsertTicketParams) (tim
 	row := q.db.QueryRow(ctx, insertTicket,
 		arg.Hash,
 		arg.KeyID,
+		arg.KeyHash,
 		arg.Scope,
 		arg.AccountID,
 		arg.PrincipalExpiresAt,
@@ -264,32 +303,6 @@ func (q *Queries) KeyByHash(ctx context.Context, hash []byte) (ApiKey, error) {
 		&i.RevokedAt,
 	)
 	return i, err
-}
-
-const keysRevokedWithin = `-- name: KeysRevokedWithin :many
-SELECT hash FROM api_key
-WHERE revoked_at > now() - make_interval(secs => $1::double precision)
-`
-
-// What every process asks every second, to believe the other keys for longer.
-func (q *Queries) KeysRevokedWithin(ctx context.Context, seconds float64) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, keysRevokedWithin, seconds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items [][]byte
-	for rows.Next() {
-		var hash []byte
-		if err := rows.Scan(&hash); err != nil {
-			return nil, err
-		}
-		items = append(items, hash)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const listKeys = `-- name: ListKeys :many
@@ -327,7 +340,7 @@ func (q *Queries) ListKeys(ctx context.Context, limit int32) ([]ApiKey, error) {
 }
 
 const redeemTicket = `-- name: RedeemTicket :one
-DELETE FROM stream_ticket WHERE hash = $1 AND expires_at > now() RETURNING hash, key_id, scope, account_id, principal_expires_at, expires_at
+DELETE FROM stream_ticket WHERE hash = $1 AND expires_at > now() RETURNING hash, key_id, key_hash, scope, account_id, principal_expires_at, expires_at
 `
 
 // One use: of two that come at once, one finds the row gone.
@@ -337,6 +350,7 @@ func (q *Queries) RedeemTicket(ctx context.Context, hash []byte) (StreamTicket, 
 	err := row.Scan(
 		&i.Hash,
 		&i.KeyID,
+		&i.KeyHash,
 		&i.Scope,
 		&i.AccountID,
 		&i.PrincipalExpiresAt,

@@ -31,6 +31,7 @@ type OperatorSession struct {
 type StreamTicket struct {
 	Hash               []byte
 	KeyID              string
+	KeyHash            []byte
 	Scope              string
 	AccountID          *string
 	PrincipalExpiresAt *time.Time

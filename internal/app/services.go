@@ -62,7 +62,9 @@ func (n *node) openOutbox() {
 func (n *node) openKeys() *auth.Store {
 	c := auth.Config{Pool: n.requests, OperatorKey: n.config.OperatorKey, Log: n.log}
 	if jwt := n.config.JWT; jwt.Issuer != "" {
-		c.Tokens = auth.NewJWT(auth.JWTConfig(jwt))
+		c.Tokens = auth.NewJWT(auth.JWTConfig{
+			Issuer: jwt.Issuer, Audience: jwt.Audience, JWKSURL: jwt.JWKSURL, AccountClaim: jwt.AccountClaim, Log: n.log,
+		})
 	}
 	return auth.New(c)
 }

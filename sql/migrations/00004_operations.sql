@@ -56,13 +56,12 @@ CREATE TABLE api_key (
         CHECK (scope IN ('client', 'operator') AND (scope = 'client') = (account_id IS NOT NULL))
 );
 
--- KeysRevokedWithin.
-CREATE INDEX api_key_revoked_idx ON api_key (revoked_at) WHERE revoked_at IS NOT NULL;
-
 -- One-use tickets for EventSource, which cannot send a header.
 CREATE TABLE stream_ticket (
     hash       bytea       NOT NULL,
     key_id     text COLLATE "C" NOT NULL,
+    -- Only of the operator key that the environment gives: a ticket ends with that key.
+    key_hash   bytea,
     scope      text COLLATE "C" NOT NULL,
     account_id text COLLATE "C",
     -- When the credential itself ends, where it does (a token of an identity provider).

@@ -33,10 +33,11 @@ WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now
 SELECT id FROM api_key
 WHERE id = ANY(@ids::text[]) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
--- name: KeysRevokedWithin :many
--- What every process asks every second, to believe the other keys for longer.
-SELECT hash FROM api_key
-WHERE revoked_at > now() - make_interval(secs => @seconds::double precision);
+-- name: ActiveKeysByHash :many
+-- Every process asks this each second about the keys in use. Only keys that it returns
+-- stay cached: a revoked, expired or deleted one does not, whenever that was committed.
+SELECT * FROM api_key
+WHERE hash = ANY(@hashes::bytea[]) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
 -- name: TouchKeys :exec
 -- Last use is coarse: it moves at most once a minute.
@@ -45,8 +46,8 @@ WHERE id = ANY(@ids::text[])
   AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute');
 
 -- name: InsertTicket :one
-INSERT INTO stream_ticket (hash, key_id, scope, account_id, principal_expires_at, expires_at)
-VALUES (@hash, @key_id, @scope, sqlc.narg(account_id), sqlc.narg(principal_expires_at),
+INSERT INTO stream_ticket (hash, key_id, key_hash, scope, account_id, principal_expires_at, expires_at)
+VALUES (@hash, @key_id, sqlc.narg(key_hash), @scope, sqlc.narg(account_id), sqlc.narg(principal_expires_at),
         now() + make_interval(secs => @lifetime::double precision))
 RETURNING expires_at;
 
