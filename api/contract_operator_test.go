@@ -91,6 +91,13 @@ func TestResolution(t *testing.T) {
 		id := w.pending()
 		resolve(id, w.operator, fields{"outcome": "completed", "note": "n"}).wantProblem(409, "not-resolvable")
 	})
+	t.Run("PassInFlight", func(t *testing.T) {
+		id := w.buy(order(fields{"symbol": "ERR500"})).wantStatus(202).text("id")
+		w.exec("UPDATE transaction_history SET leased_until = now() + interval '1 minute' WHERE id = $1", id)
+		resolve(id, w.operator, fields{"outcome": "rejected", "note": "n"}).wantProblem(409, "in-progress").wantRetryAfter()
+		w.exec("UPDATE transaction_history SET leased_until = NULL WHERE id = $1", id)
+		resolve(id, w.operator, fields{"outcome": "rejected", "note": "n"}).wantPurchase(200, "rejected")
+	})
 	t.Run("WrongInput", func(t *testing.T) {
 		id := w.review()
 		for _, body := range []fields{

@@ -52,6 +52,9 @@ func problemOf(err error) *problem {
 	if p := fieldProblem(err); p != nil {
 		return p
 	}
+	if p := inProgressProblem(err); p != nil {
+		return p
+	}
 	if p := unavailableProblem(err); p != nil {
 		return p
 	}
@@ -73,6 +76,15 @@ func fieldProblem(err error) *problem {
 		return invalid(fieldError{"amount", "must be above zero, with no more decimals than the currency has"})
 	}
 	return nil
+}
+
+// inProgressProblem keeps an operator's decision from overtaking an order in flight.
+func inProgressProblem(err error) *problem {
+	var busy *purchase.InProgressError
+	if !errors.As(err, &busy) {
+		return nil
+	}
+	return &problem{slug: inProgress, detail: console.PassInProgress, retryAfter: max(busy.RetryAfter, time.Second)}
 }
 
 func unavailableProblem(err error) *problem {

@@ -30,6 +30,7 @@ const (
 	accountExists          slug = "account-exists"
 	alreadySettled         slug = "already-settled"
 	notResolvable          slug = "not-resolvable"
+	inProgress             slug = "in-progress"
 	notReconcilable        slug = "not-reconcilable"
 	orderIDTaken           slug = "order-id-taken"
 	tooLarge               slug = "too-large"
@@ -59,6 +60,7 @@ var kinds = map[slug]kind{
 	accountExists:          {http.StatusConflict, "The account exists already"},
 	alreadySettled:         {http.StatusConflict, "The purchase is settled already"},
 	notResolvable:          {http.StatusConflict, "The purchase cannot be resolved now"},
+	inProgress:             {http.StatusConflict, "A pass is in progress for the purchase"},
 	notReconcilable:        {http.StatusConflict, "The purchase cannot be reconciled now"},
 	orderIDTaken:           {http.StatusConflict, "The order id belongs to another purchase"},
 	tooLarge:               {http.StatusRequestEntityTooLarge, "The request is too large"},

@@ -8,6 +8,8 @@ import (
 	"path"
 	"sync"
 	"testing"
+
+	"holdfast/purchase"
 )
 
 // fakeBroker keeps its promises: it books a key once, whatever it answers. What it
@@ -135,4 +137,11 @@ func always(answer reply) func(map[string]any) reply {
 // alwaysFor answers every lookup alike.
 func alwaysFor(answer reply) func(string) reply {
 	return func(string) reply { return answer }
+}
+
+// lookedUp counts the lookups of a purchase.
+func (b *fakeBroker) lookedUp(p purchase.Purchase) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lookups[p.BrokerKey()]
 }

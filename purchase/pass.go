@@ -242,4 +242,3 @@ func (s *Service) release(ctx context.Context, p *pass, wait time.Duration) erro
 	}
 	return nil
 }
-

@@ -26,8 +26,9 @@ var (
 
 // What the API and the pages say of a purchase that cannot be resolved or reconciled.
 const (
-	StillPending = "its first call to the broker is in progress or was cut off; it becomes UNKNOWN by itself within its grace"
-	NotOpen      = "only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled"
+	PassInProgress = "a worker is reconciling it at this moment and may be sending its order; nothing was decided"
+	StillPending   = "its first call to the broker is in progress or was cut off; it becomes UNKNOWN by itself within its grace"
+	NotOpen        = "only a purchase in UNKNOWN or MANUAL_REVIEW can be reconciled"
 )
 
 // Params is what the console needs of the other rooms.

@@ -215,7 +215,10 @@ func (c *console) afterward(w http.ResponseWriter, r *http.Request, id uuid.UUID
 }
 
 func troubleOf(err error) string {
+	var busy *purchase.InProgressError
 	switch {
+	case errors.As(err, &busy):
+		return "The purchase cannot be resolved now: " + PassInProgress + ". Try again in a few seconds."
 	case errors.Is(err, purchase.ErrAlreadySettled):
 		return "The purchase is settled already; what is below is final."
 	case errors.Is(err, purchase.ErrNotResolvable):
