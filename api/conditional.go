@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"strings"
 
+	"holdfast/auth"
 	"holdfast/purchase"
 )
 
 // answerTagged answers a purchase with an ETag made of the very bytes, so that it
 // changes whenever anything of the representation does, or 304 where the client has it.
 func (a *api) answerTagged(w http.ResponseWriter, r *http.Request, p purchase.Purchase) error {
-	body, err := encode(a.represent(p))
+	body, err := encode(a.represent(p, auth.From(r.Context())))
 	if err != nil {
 		return err
 	}

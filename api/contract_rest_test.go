@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -177,7 +178,8 @@ func TestListPurchases(t *testing.T) {
 			"limit=5&limit=6": {"limit"}, "status=unknown": {"status"}, "cursor=x": {"cursor"},
 			"cursor=&cursor=": {"cursor"}, "status=&status=UNKNOWN": {"status"},
 			"limit=-1&status=X&cursor=%00": {"limit", "status", "cursor"}, "%zz": {"query"},
-			"statuss=UNKNOWN": {"statuss"}, "limit=5&Limit=6": {"Limit"},
+			"statuss=UNKNOWN": {"statuss"}, "limit=5&Limit=6": {"Limit"}, "_=1": {"_"},
+			"%ff=1": {"\uFFFD"}, "%ed%a0%80=1": {"\uFFFD"}, strings.Repeat("x", 5000) + "=1": {strings.Repeat("x", 64) + "…"},
 		} {
 			a := w.get("/v1/purchases?"+query, w.client).wantProblem(400, "invalid-request")
 			if !slices.Equal(a.locations(), names) {
@@ -185,6 +187,24 @@ func TestListPurchases(t *testing.T) {
 			}
 		}
 		w.get("/v1/purchases?limit=500", w.client).wantStatus(200)
+	})
+	t.Run("ACursorRevealsNothingOfOtherAccounts", func(t *testing.T) {
+		w.buy(order(fields{"quantity": "1"})).wantStatus(201)
+		cursor := func(id uuid.UUID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+		theirs := uuid.MustParse(w.buy(order(fields{"quantity": "1"})).wantStatus(201).text("id"))
+		unknown := theirs
+		unknown[15]++
+		for _, id := range []uuid.UUID{theirs, unknown} {
+			if ids := w.get("/v1/purchases?cursor="+cursor(id), w.other).wantStatus(200).ids(); len(ids) != 0 {
+				t.Errorf("after %v: %v", id, ids)
+			}
+		}
+	})
+	t.Run("WithoutTheBodiesOfAnswers", func(t *testing.T) {
+		a := w.get("/v1/purchases", w.operator).wantStatus(200)
+		if strings.Contains(string(a.body), `"body"`) || !strings.Contains(string(a.body), `"status_code":201`) {
+			t.Errorf("body %s", a.body)
+		}
 	})
 	t.Run("EmptyIsNotGiven", func(t *testing.T) {
 		all := w.get("/v1/purchases", w.client).wantStatus(200)

@@ -169,9 +169,10 @@ func (b *body) problem() error {
 	return invalid(b.faults[:min(len(b.faults), maxErrors)]...)
 }
 
-// shorten keeps what a client made up from filling the answer.
+// shorten keeps what a client made up from filling the answer, and from breaking it.
 func shorten(name string) string {
 	const most = 64
+	name = strings.ToValidUTF8(name, "\uFFFD")
 	if utf8.RuneCountInString(name) <= most {
 		return name
 	}

@@ -26,3 +26,6 @@ func HoldTurns(s *Streams) (release func()) {
 		}
 	}
 }
+
+// SetKeyMax changes how many streams one client key may have.
+func (s *Streams) SetKeyMax(most int) { s.byKey = newPerKey(most) }

@@ -46,7 +46,7 @@ func (a *api) resolve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, a.represent(resolved))
+	return answer(w, http.StatusOK, a.represent(resolved, auth.From(r.Context())))
 }
 
 func (a *api) reconcile(w http.ResponseWriter, r *http.Request) error {
@@ -62,7 +62,7 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Location", location(p))
 	w.Header().Set("Retry-After", seconds(a.Purchases.RetryIn(p)))
-	return answer(w, http.StatusAccepted, a.represent(p))
+	return answer(w, http.StatusAccepted, a.represent(p, auth.From(r.Context())))
 }
 
 type bulkJSON struct {

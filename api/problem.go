@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // slug names a kind of problem; a problem's type ends in it.
@@ -139,9 +140,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	body, err := json.Marshal(document{
 		Type: problemPath + string(p.slug), Title: k.title, Status: k.status, Detail: p.detail, Errors: p.fields,
-	})
-	if err != nil {
-		panic(fmt.Errorf("marshal problem: %w", err))
+	}, jsontext.AllowInvalidUTF8(true))
+	if err != nil { // the status says enough; a writer of problems must not become one
+		logger(r.Context()).LogAttrs(r.Context(), slog.LevelError, "problem not written", slog.Any("error", err))
 	}
 	w.WriteHeader(k.status)
 	w.Write(body)

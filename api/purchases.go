@@ -87,7 +87,7 @@ func (a *api) listPurchases(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := pageJSON{Data: make([]purchaseJSON, 0, len(found))}
 	for _, p := range found[:min(page, len(found))] {
-		list.Data = append(list.Data, a.represent(p))
+		list.Data = append(list.Data, a.representInList(p))
 	}
 	if len(found) > page {
 		next := cursorAfter(found[page-1].ID)
@@ -143,7 +143,7 @@ type queryReader struct {
 func (q *queryReader) takes(names ...string) {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(names, name) && len(q.faults) < maxErrors {
-			q.faults = append(q.faults, fieldError{name, "is no parameter of this route; it takes " + strings.Join(names, ", ")})
+			q.faults = append(q.faults, fieldError{shorten(name), "is not a parameter of this route; it takes " + strings.Join(names, ", ")})
 		}
 	}
 }

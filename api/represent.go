@@ -10,6 +10,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
+	"holdfast/auth"
 	"holdfast/internal/money"
 	"holdfast/purchase"
 )
@@ -45,11 +46,28 @@ type purchaseJSON struct {
 type responseJSON struct {
 	StatusCode int            `json:"status_code"`
 	OrderID    *string        `json:"order_id"`
-	Body       jsontext.Value `json:"body"`
-	Truncated  bool           `json:"truncated,omitzero"`
+	// Body is left out of lists, and of what a client may not see.
+	Body      jsontext.Value `json:"body,omitzero"`
+	Truncated bool           `json:"truncated,omitzero"`
 }
 
-func (a *api) represent(p purchase.Purchase) purchaseJSON {
+// represent writes a purchase for who asks.
+func (a *api) represent(p purchase.Purchase, who auth.Principal) purchaseJSON {
+	written := a.representInList(p)
+	if written.BrokerResponse != nil && showsBody(p.Response, who) {
+		written.BrokerResponse.Body, written.BrokerResponse.Truncated = brokerBody(p.Response), p.Response.Truncated
+	}
+	return written
+}
+
+// showsBody: what the broker says about our own credentials is for operators only.
+func showsBody(r *purchase.Response, who auth.Principal) bool {
+	ofCredentials := r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusProxyAuthRequired
+	return !ofCredentials || who.Operator()
+}
+
+// representInList leaves the body of the broker's answer out.
+func (a *api) representInList(p purchase.Purchase) purchaseJSON {
 	return purchaseJSON{
 		ID: p.ID.String(), AccountID: p.AccountID, Status: p.Status, Outcome: p.Status.Outcome(),
 		Symbol: p.Order.Symbol, Side: "buy",
@@ -67,7 +85,7 @@ func representResponse(r *purchase.Response) *responseJSON {
 	if r == nil {
 		return nil
 	}
-	return &responseJSON{StatusCode: r.StatusCode, OrderID: r.OrderID, Body: brokerBody(r), Truncated: r.Truncated}
+	return &responseJSON{StatusCode: r.StatusCode, OrderID: r.OrderID}
 }
 
 // brokerBody is the JSON that the broker sent, or its text as a JSON string where it is

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -165,8 +166,9 @@ func want(r *http.Request) (wanted, error) {
 		return wanted{}, invalid(fieldError{"query", "is not well formed"})
 	}
 	q := &queryReader{values: values}
-	q.takes("account_id", "purchase_id", "last_event_id", "ticket")
-	w := wanted{account: q.one("account_id"), purchase: q.one("purchase_id"), last: q.one("last_event_id")}
+	delete(values, "_") // what some clients add against caches
+	q.takes("account_id", "purchase_id", "last_event_id", "lastEventId", "ticket")
+	w := wanted{account: q.one("account_id"), purchase: q.one("purchase_id"), last: cmp.Or(q.one("last_event_id"), q.one("lastEventId"))}
 	if len(q.faults) > 0 {
 		return wanted{}, invalid(q.faults...)
 	}

@@ -99,6 +99,9 @@ func TestLastEventID(t *testing.T) {
 			"Middle":          {"2", "", []string{"3", "4"}},
 			"Last":            {"4", "", nil},
 			"HeaderWins":      {"3", "last_event_id=0", []string{"4"}},
+			"Polyfill":        {"-", "lastEventId=2", []string{"3", "4"}},
+			"AgainstCaches":   {"-", "lastEventId=3&_=1718000000", []string{"4"}},
+			"PolyfillEmpty":   {"-", "lastEventId=&last_event_id=3", []string{"4"}},
 			"HeaderWinsWrong": {"x", "last_event_id=0", []string{"resync:unreadable"}},
 			"Ahead":           {"5", "", []string{"resync:ahead"}},
 			"FarAhead":        {"9223372036854775807", "", []string{"resync:ahead"}},
@@ -177,6 +180,7 @@ func TestStreamOfWhatCannotBeRead(t *testing.T) {
 		"account_id=acct&account_id=other":  "account_id",
 		"purchase_id=&purchase_id=x":        "purchase_id",
 		"last_event_id=1&last_event_id=2":   "last_event_id",
+		"%ff=1":                             "\uFFFD",
 		"purchase=x":                        "purchase",
 		"last_event_id=1&ticket=%&x=y&z=%1": "query",
 	} {
@@ -370,6 +374,29 @@ func TestStreamsAreCapped(t *testing.T) {
 		first.Body.Close()
 		soon(t, "a place is free again", func() bool { return s.request(t, s.operator, "", "-").StatusCode == http.StatusOK })
 	})
+}
+
+// A key that has all of its streams is refused, and others are not.
+func TestStreamsOfOneKeyAreCapped(t *testing.T) {
+	t.Parallel()
+	s := newStreaming(t, 0)
+	s.streams.SetKeyMax(2)
+	s.startHTTP()
+	first := s.request(t, s.client, "", "-")
+	s.request(t, s.client, "", "-")
+	for range 3 {
+		response := s.request(t, s.client, "", "-")
+		if response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
+			t.Fatalf("one stream too many: %s", response.Status)
+		}
+	}
+	for range 3 {
+		if response := s.request(t, s.operator, "", "-"); response.StatusCode != http.StatusOK {
+			t.Fatalf("an operator's: %s", response.Status)
+		}
+	}
+	first.Body.Close()
+	soon(t, "a place is free again", func() bool { return s.request(t, s.client, "", "-").StatusCode == http.StatusOK })
 }
 
 func TestClientThatGoesIsForgotten(t *testing.T) {

@@ -34,7 +34,7 @@ func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.answerSubmission(w, result)
+	return a.answerSubmission(w, result, auth.From(r.Context()))
 }
 
 func readSubmission(r *http.Request) (purchase.Submission, error) {
@@ -94,7 +94,7 @@ func visible(s string) bool {
 }
 
 // answerSubmission answers a first call and a repeat alike: from the purchase.
-func (a *api) answerSubmission(w http.ResponseWriter, result purchase.Result) error {
+func (a *api) answerSubmission(w http.ResponseWriter, result purchase.Result, who auth.Principal) error {
 	p := result.Purchase
 	h := w.Header()
 	h.Set("Location", location(p))
@@ -104,7 +104,7 @@ func (a *api) answerSubmission(w http.ResponseWriter, result purchase.Result) er
 	if !p.Status.Final() {
 		h.Set("Retry-After", seconds(a.Purchases.RetryIn(p)))
 	}
-	return answer(w, submissionStatus(p), a.represent(p))
+	return answer(w, submissionStatus(p), a.represent(p, who))
 }
 
 func location(p purchase.Purchase) string { return "/v1/purchases/" + p.ID.String() }

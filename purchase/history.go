@@ -35,9 +35,9 @@ func (s *Service) History(ctx context.Context, id uuid.UUID) ([]Entry, error) {
 
 // assemble puts together what the purchase's own row tells (its birth, its place call
 // and, where that ended it, its end) and what was written beside it.
-func assemble(r row, diagram []db.PurchaseTransition, attempts []db.BrokerAttempt, notes []db.PurchaseNote) []Entry {
+func assemble(r row, diagram []db.PurchaseTransition, attempts []db.AttemptsRow, notes []db.PurchaseNote) []Entry {
 	entries := []Entry{{At: r.CreatedAt, Kind: EntryStatus, Status: Pending, Version: 1, Actor: actorClient}}
-	late := slices.ContainsFunc(attempts, func(a db.BrokerAttempt) bool { return a.Call == callPlace })
+	late := slices.ContainsFunc(attempts, func(a db.AttemptsRow) bool { return a.Call == callPlace })
 	if !late && Status(r.Status) != Pending {
 		entries = append(entries, placeEntry(r))
 	}
@@ -80,7 +80,7 @@ func placeEntry(r row) Entry {
 	return entry
 }
 
-func attemptEntry(a db.BrokerAttempt) Entry {
+func attemptEntry(a db.AttemptsRow) Entry {
 	entry := Entry{
 		At: a.StartedAt, Kind: EntryAttempt, Call: a.Call, Reason: a.Reason,
 		StatusCode: intPointer(a.StatusCode), DurationMS: a.DurationMs,

@@ -29,15 +29,28 @@ func (s *Service) read(ctx context.Context, id uuid.UUID) (row, error) {
 	return r, nil
 }
 
-// List returns a page of purchases, newest first.
+// listBatch is how many rows a list reads at once: each may have a broker's answer of
+// 64 kB, which is not part of a list.
+const listBatch = 50
+
+// List returns a page of purchases, newest first, without the bodies of the broker's
+// answers.
 func (s *Service) List(ctx context.Context, p ListParams) ([]Purchase, error) {
-	rows, err := s.listRows(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("list purchases: %w", err)
-	}
-	purchases := make([]Purchase, len(rows))
-	for i, r := range rows {
-		purchases[i] = fromRow(r)
+	var purchases []Purchase
+	for wanted := p.Limit; wanted > 0; wanted -= listBatch {
+		p.Limit = min(wanted, listBatch)
+		rows, err := s.listRows(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("list purchases: %w", err)
+		}
+		for _, r := range rows {
+			r.BrokerBody = nil
+			purchases = append(purchases, fromRow(r))
+		}
+		if len(rows) < p.Limit {
+			break
+		}
+		p.Before = &rows[len(rows)-1].ID
 	}
 	return purchases, nil
 }
@@ -75,7 +88,7 @@ func (s *Service) listAccount(ctx context.Context, p ListParams, status *string)
 		AccountID: *p.AccountID, Status: status, BeforeAt: farFuture, Before: uuid.Max, Page: int32(p.Limit),
 	}
 	if p.Before != nil {
-		birth, err := queries.PurchaseCreatedAt(ctx, *p.Before)
+		birth, err := queries.PurchaseCreatedAt(ctx, *p.Before, *p.AccountID)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil
 		}

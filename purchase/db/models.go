@@ -11,22 +11,6 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-type BrokerAttempt struct {
-	ID            int64
-	TransactionID uuid.UUID
-	Call          string
-	BrokerKey     string
-	RequestHash   []byte
-	Claim         int64
-	StartedAt     time.Time
-	DurationMs    *int64
-	Result        *string
-	Reason        *string
-	StatusCode    *int32
-	OrderID       *string
-	Answer        *string
-}
-
 type PurchaseNote struct {
 	ID            int64
 	TransactionID uuid.UUID

@@ -14,32 +14,37 @@ import (
 )
 
 const attempts = `-- name: Attempts :many
-SELECT id, transaction_id, call, broker_key, request_hash, claim, started_at, duration_ms, result, reason, status_code, order_id, answer FROM broker_attempt WHERE transaction_id = $1 ORDER BY id
+SELECT call, started_at, duration_ms, result, reason, status_code
+FROM broker_attempt WHERE transaction_id = $1 ORDER BY id LIMIT 10000
 `
 
-func (q *Queries) Attempts(ctx context.Context, transactionID uuid.UUID) ([]BrokerAttempt, error) {
+type AttemptsRow struct {
+	Call       string
+	StartedAt  time.Time
+	DurationMs *int64
+	Result     *string
+	Reason     *string
+	StatusCode *int32
+}
+
+// Without the broker's answers, of 64 kB each: a purchase that the broker is processing
+// has thousands of lookups.
+func (q *Queries) Attempts(ctx context.Context, transactionID uuid.UUID) ([]AttemptsRow, error) {
 	rows, err := q.db.Query(ctx, attempts, transactionID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []BrokerAttempt
+	var items []AttemptsRow
 	for rows.Next() {
-		var i BrokerAttempt
+		var i AttemptsRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.TransactionID,
 			&i.Call,
-			&i.BrokerKey,
-			&i.RequestHash,
-			&i.Claim,
 			&i.StartedAt,
 			&i.DurationMs,
 			&i.Result,
 			&i.Reason,
 			&i.StatusCode,
-			&i.OrderID,
-			&i.Answer,
 		); err != nil {
 			return nil, err
 		}
@@ -396,7 +401,7 @@ func (q *Queries) ListRejectedPurchases(ctx context.Context, before uuid.UUID, p
 }
 
 const notes = `-- name: Notes :many
-SELECT id, transaction_id, code, detail, actor, at FROM purchase_note WHERE transaction_id = $1 ORDER BY id
+SELECT id, transaction_id, code, detail, actor, at FROM purchase_note WHERE transaction_id = $1 ORDER BY id LIMIT 10000
 `
 
 func (q *Queries) Notes(ctx context.Context, transactionID uuid.UUID) ([]PurchaseNote, error) {
@@ -469,11 +474,12 @@ func (q *Queries) PassesTotal(ctx context.Context) (int64, error) {
 }
 
 const purchaseCreatedAt = `-- name: PurchaseCreatedAt :one
-SELECT created_at FROM transaction_history WHERE id = $1
+SELECT created_at FROM transaction_history WHERE id = $1 AND account_id = $2
 `
 
-func (q *Queries) PurchaseCreatedAt(ctx context.Context, id uuid.UUID) (time.Time, error) {
-	row := q.db.QueryRow(ctx, purchaseCreatedAt, id)
+// Of one account: a cursor must not reveal whether another account's purchase exists.
+func (q *Queries) PurchaseCreatedAt(ctx context.Context, iD uuid.UUID, accountID string) (time.Time, error) {
+	row := q.db.QueryRow(ctx, purchaseCreatedAt, iD, accountID)
 	var created_at time.Time
 	err := row.Scan(&created_at)
 	return created_at, err
@@ -541,7 +547,7 @@ func (q *Queries) SummaryAges(ctx context.Context) (SummaryAgesRow, error) {
 }
 
 const transitions = `-- name: Transitions :many
-SELECT transaction_id, version, previous_status, status, reason, actor, at FROM purchase_transition WHERE transaction_id = $1 ORDER BY version
+SELECT transaction_id, version, previous_status, status, reason, actor, at FROM purchase_transition WHERE transaction_id = $1 ORDER BY version LIMIT 10000
 `
 
 func (q *Queries) Transitions(ctx context.Context, transactionID uuid.UUID) ([]PurchaseTransition, error) {

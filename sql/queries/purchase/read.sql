@@ -17,7 +17,8 @@ ORDER BY created_at DESC, id DESC
 LIMIT @page;
 
 -- name: PurchaseCreatedAt :one
-SELECT created_at FROM transaction_history WHERE id = $1;
+-- Of one account: a cursor must not reveal whether another account's purchase exists.
+SELECT created_at FROM transaction_history WHERE id = @id AND account_id = @account_id;
 
 -- name: ListOpenPurchases :many
 SELECT * FROM transaction_history
@@ -36,13 +37,16 @@ ORDER BY id DESC
 LIMIT @page;
 
 -- name: Transitions :many
-SELECT * FROM purchase_transition WHERE transaction_id = $1 ORDER BY version;
+SELECT * FROM purchase_transition WHERE transaction_id = $1 ORDER BY version LIMIT 10000;
 
 -- name: Attempts :many
-SELECT * FROM broker_attempt WHERE transaction_id = $1 ORDER BY id;
+-- Without the broker's answers, of 64 kB each: a purchase that the broker is processing
+-- has thousands of lookups.
+SELECT call, started_at, duration_ms, result, reason, status_code
+FROM broker_attempt WHERE transaction_id = $1 ORDER BY id LIMIT 10000;
 
 -- name: Notes :many
-SELECT * FROM purchase_note WHERE transaction_id = $1 ORDER BY id;
+SELECT * FROM purchase_note WHERE transaction_id = $1 ORDER BY id LIMIT 10000;
 
 -- name: OpenCounts :many
 SELECT status, count(*) AS purchases FROM transaction_history
