@@ -29,6 +29,8 @@ const (
 	maxTick = time.Minute
 	// maxBackoff is the longest wait after failures, unless the interval is longer.
 	maxBackoff = 2 * time.Hour
+	// cannotListWait is the wait after the broker said that it has no list.
+	cannotListWait = 6 * time.Hour
 )
 
 // errLeaseLost ends a match that another process has taken over.
@@ -168,7 +170,7 @@ func (t *turn) release(ctx context.Context, failure error) error {
 		wait, failures = 0, t.row.Failures // another process goes on
 	case failure != nil:
 		failures = t.row.Failures + 1
-		wait = t.backoff(failures)
+		wait = t.backoff(failures, failure)
 	}
 	t.log(ctx, failure, wait)
 	return db.New(t.Pool).ReleaseMatch(ctx, db.ReleaseMatchParams{
@@ -182,6 +184,8 @@ func (t *turn) log(ctx context.Context, failure error, wait time.Duration) {
 	switch {
 	case errors.Is(failure, context.Canceled):
 		log.InfoContext(ctx, "match interrupted")
+	case errors.Is(failure, broker.ErrCannotList):
+		log.InfoContext(ctx, "broker's list not matched", "error", failure, "again", wait.String())
 	case failure != nil:
 		log.WarnContext(ctx, "broker's list not matched", "error", failure, "again", wait.String())
 	default:
@@ -189,9 +193,13 @@ func (t *turn) log(ctx context.Context, failure error, wait time.Duration) {
 	}
 }
 
-// backoff doubles the interval with each failure.
-func (t *turn) backoff(failures int32) time.Duration {
+// backoff doubles the interval with each failure. A broker without a list may get one with
+// its next release.
+func (t *turn) backoff(failures int32, failure error) time.Duration {
 	wait := t.Interval
+	if errors.Is(failure, broker.ErrCannotList) {
+		return max(cannotListWait, wait)
+	}
 	for range min(failures, 20) {
 		wait = min(2*wait, max(maxBackoff, t.Interval))
 	}

@@ -2,7 +2,6 @@ package statement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,17 +12,15 @@ import (
 // Range is a time range of creation: from Since (inclusive) until Until (exclusive).
 type Range struct{ Since, Until time.Time }
 
-// ErrCannotList is returned if the broker's adapter cannot list orders.
-var ErrCannotList = errors.New("the broker's adapter cannot list orders")
-
 // defaultRange is how far back a match goes that is not told.
 const defaultRange = 24 * time.Hour
 
 // Match compares what was created in r, as the broker lists it. The zero Until means
-// everything that is old enough, the zero Since a day before that.
+// everything that is old enough, the zero Since a day before that. It returns
+// broker.ErrCannotList if there is no list.
 func (m *Matcher) Match(ctx context.Context, r Range) (Report, error) {
 	if m.lister == nil {
-		return Report{}, ErrCannotList
+		return Report{}, broker.ErrCannotList
 	}
 	keep := func(context.Context) error { return nil }
 	return m.matchOnce(ctx, brokerSource{m.lister, m.Gate, m.can.Timeout, keep}, r)

@@ -44,6 +44,8 @@ func TestExitCodes(t *testing.T) {
 		"ScopeUnknown":    {args: []string{"key", "create", "--scope", "god"}, code: exitUsage, says: "--scope"},
 		"ClientNoAccount": {args: []string{"key", "create", "--scope", "client"}, code: exitUsage, says: "--account"},
 		"Amount":          {args: []string{"account", "deposit", "--id", "a", "--amount", "1e3"}, code: exitUsage, says: "--amount"},
+		"MatchRange":      {args: []string{"match", "--since", "2026-12-01T00:00:00Z", "--until", "2026-11-01T00:00:00Z"}, code: exitUsage, says: "--since"},
+		"CloseNoNote":     {args: []string{"findings", "close", "x"}, code: exitUsage, says: "--note"},
 		"NoWebhook":       {args: []string{"alert", "test"}, code: exitUsage, says: "HOLDFAST_ALERT_WEBHOOK_URL"},
 		"NoDatabase": {args: []string{"key", "list"}, code: exitFailed, says: "connect",
 			settings: []string{"HOLDFAST_DATABASE_URL=postgres://nobody@127.0.0.1:1/none"}},
@@ -121,6 +123,7 @@ func TestNoDatabaseIsMadeByASlip(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"Audit":          {"audit"},
+		"Match":          {"match"},
 		"KeyList":        {"key", "list"},
 		"KeyRevoke":      {"key", "revoke", "key_none"},
 		"AccountList":    {"account", "list"},

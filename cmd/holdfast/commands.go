@@ -16,6 +16,7 @@ type commands struct {
 
 	Key     keyCommand     `cmd:"" help:"Create, list and revoke API keys."`
 	Account accountCommand `cmd:"" help:"Create and list accounts, show their balances and deposit to them."`
+	Match   matchCommand   `cmd:"" help:"Compare the broker's order list with the purchases; exit 1 while a finding is open."`
 	Audit   auditCommand   `cmd:"" help:"Check every invariant of the data, read only; exit 1 with each breach named."`
 
 	Buy       buyCommand       `cmd:"" help:"Buy, and print the purchase."`
@@ -24,6 +25,7 @@ type commands struct {
 	Watch     watchCommand     `cmd:"" help:"Follow status changes as they happen."`
 	Resolve   resolveCommand   `cmd:"" help:"Decide a purchase that the workers could not (operator)."`
 	Reconcile reconcileCommand `cmd:"" help:"Let the workers try a purchase again, now (operator)."`
+	Findings  findingsCommand  `cmd:"" help:"List and close what matching has found (operator)."`
 	Switch    switchCommand    `cmd:"" help:"Pause and resume new purchases or the workers' passes (operator)."`
 	Alert     alertCommand     `cmd:"" help:"Try the alert webhook."`
 

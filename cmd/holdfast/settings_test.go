@@ -33,6 +33,7 @@ var contractSettings = []struct{ name, fallback, bad string }{
 	{"HOLDFAST_RETRY_AFTER_MAX", "1h", "-1h"},
 	{"HOLDFAST_PENDING_GRACE", "", "0s"},
 	{"HOLDFAST_SWEEP_INTERVAL", "30s", "never"},
+	{"HOLDFAST_MATCH_INTERVAL", "15m", "never"},
 	{"HOLDFAST_RESCUE_AFTER", "2m", "2"},
 	{"HOLDFAST_WORKERS", "50", "0"},
 	{"HOLDFAST_ALERT_WEBHOOK_URL", "", "hook"},

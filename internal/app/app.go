@@ -41,6 +41,8 @@ type node struct {
 
 	listener net.Listener
 	broker   broker.Broker
+	// adapter is broker without the traces.
+	adapter  broker.Broker
 	gate     *broker.Gate
 	outbox   *outbox.Outbox
 	metrics  *metrics.Metrics

@@ -26,6 +26,7 @@ func (n *node) openBroker(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
+	n.adapter = n.broker
 	n.broker = n.traces.call(n.broker)
 	n.gate = broker.NewGate(broker.GateConfig{
 		Failures: b.BreakerFailures, Open: b.BreakerOpen, Rate: b.Rate, MaxInFlight: b.MaxInFlight,

@@ -20,6 +20,7 @@ func (n *node) openServices(context.Context) error {
 	n.openOutbox()
 	n.metrics = metrics.New(metrics.Params{
 		Pool: n.relay, Log: n.log, Subscribers: n.openStreams, EventLag: n.outbox.Lag,
+		Brokers: []string{n.broker.Capabilities().Name},
 		Breaker: n.gate.State, InFlight: n.gate.InFlight,
 	})
 	n.switches = purchase.NewSwitches(n.relay, n.log)
@@ -93,6 +94,9 @@ func (n *node) startLoops(ctx context.Context) error {
 	}
 	n.loop(ctx, "switches", n.switches.Run)
 	n.loop(ctx, "keys", n.keys.Run)
+	if n.works() {
+		n.loop(ctx, "match", n.newMatcher(n.work, n.worked).Run)
+	}
 	// What is paused must be known before the first purchase.
 	if _, err := n.switches.All(ctx); err != nil {
 		return err

@@ -28,6 +28,7 @@ type Config struct {
 	Policy purchase.Policy
 
 	SweepInterval  time.Duration
+	MatchInterval  time.Duration
 	Workers        int
 	EventRetention time.Duration
 	WebhookURL     string
@@ -84,6 +85,7 @@ func Load(find Lookup) (Config, error) {
 		OperatorKey:     r.token("HOLDFAST_OPERATOR_KEY"),
 		Broker:          readBroker(r),
 		SweepInterval:   r.duration("HOLDFAST_SWEEP_INTERVAL", time.Millisecond),
+		MatchInterval:   r.duration("HOLDFAST_MATCH_INTERVAL", 0),
 		Workers:         r.integer("HOLDFAST_WORKERS", 1, 10_000),
 		EventRetention:  r.duration("HOLDFAST_EVENT_RETENTION", time.Millisecond),
 		WebhookURL:      r.httpURL("HOLDFAST_ALERT_WEBHOOK_URL"),

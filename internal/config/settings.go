@@ -44,6 +44,7 @@ var settings = []setting{
 	{"HOLDFAST_RETRY_AFTER_MAX", "1h", "the longest Retry-After of a broker that is obeyed"},
 	{"HOLDFAST_PENDING_GRACE", "", "a PENDING purchase older than this counts as interrupted (default: broker timeout + 30s)"},
 	{"HOLDFAST_SWEEP_INTERVAL", "30s", "how often interrupted purchases and lost jobs are looked for"},
+	{"HOLDFAST_MATCH_INTERVAL", "15m", "how often the broker's order list is matched against ours, if the adapter can list; 0: never"},
 	{"HOLDFAST_RESCUE_AFTER", "2m", "a pass whose process died is run again after this; above twice the broker timeout"},
 	{"HOLDFAST_WORKERS", "50", "concurrent passes of a process"},
 	{"HOLDFAST_ALERT_WEBHOOK_URL", "", "where alerts are posted"},
