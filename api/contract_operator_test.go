@@ -203,9 +203,13 @@ func TestSwitchesAndSummary(t *testing.T) {
 	w.buy(order(fields{"symbol": "ERR500"})).wantStatus(202)
 	w.review()
 	w.switched("passes", true)
+	w.exec("INSERT INTO river_queue (name, metadata, created_at, updated_at, paused_at) VALUES ('default', '{}', now(), now(), now())")
 	a = w.get("/v1/summary", w.operator).wantStatus(200)
 	if got := fmt.Sprint(a.json["switches"], a.json["reserved_unknown"], a.json["manual_reviews_total"]); got != "map[intake:on passes:off] map[USD:250.00] 1" {
 		t.Errorf("summary says %s", got)
+	}
+	if got := fmt.Sprint(a.json["queues"]); got != "map[alerts:on default:paused]" {
+		t.Errorf("queues are %s", got)
 	}
 	if counts := a.json["counts"].(map[string]any); counts["UNKNOWN"] != 1.0 || counts["MANUAL_REVIEW"] != 1.0 {
 		t.Errorf("counts %v", counts)

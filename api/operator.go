@@ -149,6 +149,7 @@ type summaryJSON struct {
 	ManualReviews   int64                     `json:"manual_reviews_total"`
 	Broker          map[string]string         `json:"broker"`
 	Switches        map[string]string         `json:"switches"`
+	Queues          map[string]string         `json:"queues"`
 }
 
 func (a *api) summary(w http.ResponseWriter, r *http.Request) error {
@@ -162,10 +163,15 @@ func (a *api) summary(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	queues, err := a.Queues(ctx)
+	if err != nil {
+		return err
+	}
 	return answer(w, http.StatusOK, summaryJSON{
 		Counts: s.Counts, OldestDueRetry: wholeMillis(s.OldestDueRetry), OldestUnknown: wholeMillis(s.OldestUnknown),
 		ReservedUnknown: byCurrency(s.ReservedUnknown), Passes: s.PassesTotal, ManualReviews: s.ManualReviewsTotal,
-		Broker: map[string]string{"state": string(a.Gate.State())}, Switches: switchStates(paused),
+		Broker: map[string]string{"state": string(a.Gate.State())}, Switches: states(paused, "off"),
+		Queues: states(queues, "paused"),
 	})
 }
 
@@ -179,16 +185,16 @@ func byCurrency(sums map[string]decimal.Decimal) map[string]string {
 	return written
 }
 
-// switchStates: a switch is on while the thing it switches runs.
-func switchStates(paused map[string]bool) map[string]string {
-	states := make(map[string]string, len(paused))
-	for name, off := range paused {
-		states[name] = "on"
-		if off {
-			states[name] = "off"
+// states names what runs "on", and what is paused as given.
+func states(paused map[string]bool, off string) map[string]string {
+	named := make(map[string]string, len(paused))
+	for name, isPaused := range paused {
+		named[name] = "on"
+		if isPaused {
+			named[name] = off
 		}
 	}
-	return states
+	return named
 }
 
 type ticketJSON struct {

@@ -23,7 +23,9 @@ type Params struct {
 	Switches  *purchase.Switches
 	Keys      *auth.Store
 	Gate      *broker.Gate
-	Pool      *pgxpool.Pool
+	// Queues reports which queues of the workers are paused.
+	Queues func(ctx context.Context) (map[string]bool, error)
+	Pool   *pgxpool.Pool
 
 	// Streams serves GET /v1/events; who asks stands in the request's context. Optional.
 	Streams http.Handler

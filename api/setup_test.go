@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -96,6 +97,7 @@ func (w *world) buildParams() api.Params {
 		Accounts: account.New(w.pool), Switches: purchase.NewSwitches(w.pool, quiet),
 		Keys: auth.New(auth.Config{Pool: w.pool, OperatorKey: environmentKey}),
 		Gate: broker.NewGate(broker.GateConfig{Failures: 5, Open: time.Minute}), Pool: w.pool,
+		Queues:  func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, w.pool) },
 		Streams: http.NotFoundHandler(), Metrics: http.HandlerFunc(writeMetrics), Log: quiet,
 	}
 	w.service = purchase.New(purchase.Params{

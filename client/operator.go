@@ -85,6 +85,8 @@ type Summary struct {
 		State string `json:"state"`
 	} `json:"broker"`
 	Switches map[string]string `json:"switches"`
+	// Queues are "on" or "paused".
+	Queues map[string]string `json:"queues"`
 }
 
 // Summary returns how things stand.

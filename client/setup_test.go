@@ -133,6 +133,7 @@ func (h *holdfast) params(t *testing.T) api.Params {
 	p := api.Params{
 		Accounts: account.New(h.pool), Switches: purchase.NewSwitches(h.pool, quiet), Keys: h.keys,
 		Gate: broker.NewGate(broker.GateConfig{}), Pool: h.pool, Log: quiet,
+		Queues: func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, h.pool) },
 	}
 	p.Purchases = purchase.New(purchase.Params{
 		Pool: h.pool, Accounts: p.Accounts, Broker: sandboxBroker(t), Gate: p.Gate, Scheduler: scheduler,

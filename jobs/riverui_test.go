@@ -158,8 +158,32 @@ func TestPausedQueue(t *testing.T) {
 	if job := w.job(t, p.ID); job.State != "available" {
 		t.Errorf("the queue is paused and the job is %s", job.State)
 	}
+	queues, err := Queues(t.Context(), w.pool)
+	must(t, err)
+	if !queues[queuePasses] || queues[queueAlerts] {
+		t.Errorf("paused queues are %v, want only %s", queues, queuePasses)
+	}
 	must(t, w.river(t).QueueResume(t.Context(), queuePasses, nil))
 	w.await(t, purchase.Completed, p.ID)
+}
+
+// Limits and alerts do not depend on the queue of passes.
+func TestPausedQueueIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.submit(t)
+	overdue := w.submit(t)
+	w.exec(t, "UPDATE transaction_history SET unknown_since = now() - interval '2 hours' WHERE id = $1", p.ID)
+	w.exec(t, "UPDATE transaction_history SET next_retry = now() - interval '6 minutes' WHERE id = $1", overdue.ID)
+	must(t, schedule(t, w, purchase.Work{Purchases: []uuid.UUID{p.ID}}))
+	w.exec(t, "INSERT INTO river_queue (name, metadata, created_at, updated_at, paused_at) VALUES ('default', '{}', now(), now(), now())")
+	w.start(t)
+	w.await(t, purchase.ManualReview, p.ID)
+	for _, alert := range []string{"purchase.manual_review", "purchases.overdue"} {
+		eventually(t, "the alert "+alert, func() bool {
+			return w.count(t, "SELECT count(*) FROM alert WHERE type = $1", alert) == 1
+		})
+	}
 }
 
 // awaitPaused submits and withdraws probes until one is left alone: the pause travels

@@ -1,5 +1,5 @@
--- What the queries use of River's job table, for sqlc alone: River's own migrations
--- make the table.
+-- What the queries use of River's tables, for sqlc alone: River's own migrations make the
+-- tables.
 CREATE TABLE river_job (
     id           bigint      NOT NULL PRIMARY KEY,
     kind         text        NOT NULL,
@@ -9,4 +9,9 @@ CREATE TABLE river_job (
     args         jsonb       NOT NULL,
     attempted_at timestamptz,
     scheduled_at timestamptz NOT NULL
+);
+
+CREATE TABLE river_queue (
+    name      text        NOT NULL PRIMARY KEY,
+    paused_at timestamptz
 );

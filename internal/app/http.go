@@ -15,6 +15,7 @@ import (
 
 	"holdfast/api"
 	"holdfast/internal/httpserver"
+	"holdfast/jobs"
 )
 
 // drainShare of what is left of a shutdown is for HTTP; the rest is the workers' and the
@@ -98,6 +99,7 @@ func (n *node) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	p.Purchases, p.Accounts, p.Switches, p.Keys, p.Gate = n.requested, n.accounts, n.switches, n.keys, n.gate
+	p.Queues = func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, n.requests) }
 	p.Streams, p.River, p.Hub = n.streams, jobsPage, n.outbox.Hub
 	return api.New(p), nil
 }

@@ -75,6 +75,31 @@ func (q *Queries) MarkAlertDelivered(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
+const pausedQueues = `-- name: PausedQueues :many
+SELECT name FROM river_queue WHERE paused_at IS NOT NULL
+`
+
+// River UI can pause a queue; nothing runs in it then.
+func (q *Queries) PausedQueues(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, pausedQueues)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const pruneSessions = `-- name: PruneSessions :execrows
 DELETE FROM operator_session WHERE expires_at < now()
 `

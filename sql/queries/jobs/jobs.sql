@@ -100,3 +100,7 @@ DELETE FROM stream_ticket WHERE expires_at < now();
 
 -- name: PruneSessions :execrows
 DELETE FROM operator_session WHERE expires_at < now();
+
+-- name: PausedQueues :many
+-- River UI can pause a queue; nothing runs in it then.
+SELECT name FROM river_queue WHERE paused_at IS NOT NULL;
