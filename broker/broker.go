@@ -170,6 +170,10 @@ type Answer struct {
 	// Echo is what the broker says was ordered; the purchase compares it.
 	Echo Echo
 
+	// BrokerRefusal reports whether a 4xx came whole and in the broker's own form (on the
+	// http wire a JSON object with a string "code"). Anything else may be a gateway's
+	// answer: on a replay it never counts towards a rejection.
+	BrokerRefusal bool
 	// Duplicate: the broker says this key was used before.
 	Duplicate bool
 	// AboutCaller: a rejection that speaks of us (credentials, rate, a conflict),

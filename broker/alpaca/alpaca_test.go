@@ -74,9 +74,20 @@ func TestConformance(t *testing.T) {
 		Completed: func(key string, order broker.Order) string {
 			return said(key, order, "filled", order.Quantity.Decimal.String(), "24.99")
 		},
-		Rejected:        unfilled("rejected"),
-		Processing:      unfilled("accepted"),
-		Strange:         unfilled("flabbergasted"),
+		Rejected:   unfilled("rejected"),
+		Processing: unfilled("accepted"),
+		Strange:    unfilled("flabbergasted"),
+		Terse: []func(string, broker.Order) string{
+			func(key string, order broker.Order) string {
+				return fmt.Sprintf(`{"id":"1","client_order_id":%q,"status":"filled","filled_qty":"10","filled_avg_price":"25","notional":"","symbol":null}`, key)
+			},
+			func(key string, order broker.Order) string {
+				return fmt.Sprintf(`{"id":"1","client_order_id":%q,"status":"filled","filled_qty":"10","filled_avg_price":"25","notional":"0.00","limit_price":"0"}`, key)
+			},
+		},
+		NotFound: func(key string) string {
+			return fmt.Sprintf(`{"code":40410000,"message":"order not found for %s"}`, key)
+		},
 		Refusal:         `{"code":42210000,"message":"invalid limit_price"}`,
 		RefusalCode:     "42210000",
 		DuplicateStatus: http.StatusUnprocessableEntity,
@@ -114,7 +125,7 @@ func TestStatuses(t *testing.T) {
 		want                  want
 	}{
 		{"filled", "10", "24.5", bought("245", "10")},
-		{"filled", "10", "24.123456", bought("241.24", "10")}, // rounded up to the cent
+		{"filled", "10", "24.123456", bought("241.23456", "10")}, // the purchase rounds
 		{"filled", "0", "null", unconfirmed},
 		{"filled", "10", "null", unconfirmed},
 		{"filled", "11", "24", unconfirmed},

@@ -130,6 +130,7 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 		confirm(&answer, reply, request.Key)
 	case reply.Refused():
 		reply.Refuse(&answer, wire.ReadCodes(reply.Body), saysDuplicate(reply))
+		answer.BrokerRefusal = reply.HasCode('0', '"') // Alpaca's codes are numbers
 	}
 	answer.RetryAfter = max(answer.RetryAfter, rateReset(reply, time.Now()))
 	return answer
@@ -147,7 +148,7 @@ func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
 	case reply.Success():
 		answer.Reason = broker.UnconfirmedResponse
 	case reply.Refused():
-		reply.RefuseLookup(&answer)
+		reply.RefuseLookup(&answer, absent(reply, query.Key))
 	}
 	answer.RetryAfter = max(answer.RetryAfter, rateReset(reply, time.Now()))
 	return answer

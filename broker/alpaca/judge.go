@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/shopspring/decimal"
 
 	"holdfast/broker"
@@ -43,7 +44,7 @@ func judge(answer *broker.Answer, order order) {
 	case order.bought():
 		answer.Verdict, answer.Reason = broker.Accepted, ""
 		answer.FilledQuantity = order.filled
-		answer.Cost = decimal.NewNullDecimal(order.cost())
+		answer.Cost = decimal.NewNullDecimal(order.filled.Decimal.Mul(order.price.Decimal))
 	case order.status != "filled" && order.nothing():
 		answer.Verdict, answer.Reason, answer.Code = broker.Rejected, "", order.status
 	}
@@ -75,10 +76,21 @@ func (o order) nothing() bool {
 	return o.filled.Valid && o.filled.Decimal.IsZero()
 }
 
-// cost is what was paid, rounded up to the cent: the average price has more decimals
-// than money has.
-func (o order) cost() decimal.Decimal {
-	return o.filled.Decimal.Mul(o.price.Decimal).RoundUp(2)
+// notFound is how Alpaca says that there is no order: its code of every "not found", and a
+// message that says what was not found (also an account or an asset), mostly with its name.
+var notFound = regexp.MustCompile(`(?i)^order not found(?: for (.+?))?\.?$`)
+
+const codeNotFound = "40410000"
+
+// absent reports whether a 404 is Alpaca's own and about the order under key.
+func absent(reply wire.Reply, key string) bool {
+	var code, message jsontext.Value
+	fields := map[string]*jsontext.Value{"code": &code, "message": &message}
+	if reply.Fault != "" || wire.Object(reply.Body, fields) != nil || wire.Scalar(code) != codeNotFound {
+		return false
+	}
+	said := notFound.FindStringSubmatch(wire.Scalar(message))
+	return said != nil && (said[1] == "" || said[1] == key)
 }
 
 // unique is how Alpaca says that a client order id was used before. Its code,

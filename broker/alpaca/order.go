@@ -3,8 +3,8 @@ package alpaca
 import (
 	"errors"
 	"fmt"
+	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/shopspring/decimal"
 
@@ -12,18 +12,20 @@ import (
 	"holdfast/broker/wire"
 )
 
-// orderBody is an order as it stands on the wire; each value is read with its own care.
+// orderBody is an order as it was written; each value is read with its own rule. Its
+// other members are ignored.
 type orderBody struct {
-	ID             jsontext.Value `json:"id"`
-	ClientOrderID  jsontext.Value `json:"client_order_id"`
-	Status         jsontext.Value `json:"status"`
-	Side           jsontext.Value `json:"side"`
-	Symbol         jsontext.Value `json:"symbol"`
-	Quantity       jsontext.Value `json:"qty"`
-	Notional       jsontext.Value `json:"notional"`
-	LimitPrice     jsontext.Value `json:"limit_price"`
-	FilledQuantity jsontext.Value `json:"filled_qty"`
-	FilledPrice    jsontext.Value `json:"filled_avg_price"`
+	id, clientOrderID, status, side, createdAt jsontext.Value
+	symbol, quantity, notional, limitPrice     jsontext.Value
+	filledQuantity, filledPrice                jsontext.Value
+}
+
+func (b *orderBody) fields() map[string]*jsontext.Value {
+	return map[string]*jsontext.Value{
+		"id": &b.id, "client_order_id": &b.clientOrderID, "status": &b.status, "side": &b.side, "created_at": &b.createdAt,
+		"symbol": &b.symbol, "qty": &b.quantity, "notional": &b.notional, "limit_price": &b.limitPrice,
+		"filled_qty": &b.filledQuantity, "filled_avg_price": &b.filledPrice,
+	}
 }
 
 // order is a well-formed one.
@@ -33,31 +35,42 @@ type order struct {
 	echo                  broker.Echo
 }
 
-// readOrder reads one JSON object: valid UTF-8, no name twice, nothing behind it. The
-// key is returned beside an error too, where it could be read.
+// readOrder reads one order. The key is returned with an error too, if it could be read.
 func readOrder(body []byte) (order, error) {
 	var raw orderBody
-	if err := json.Unmarshal(body, &raw); err != nil {
+	if err := wire.Object(body, raw.fields()); err != nil {
 		return order{}, fmt.Errorf("read order: %w", err)
 	}
-	if raw.ClientOrderID.Kind() != '"' || raw.Status.Kind() != '"' {
-		return order{}, errors.New("read order: client_order_id and status must be strings")
+	key, err := wire.Text(raw.clientOrderID)
+	if err != nil || key == nil || raw.status.Kind() != '"' {
+		return order{}, errors.New("read order: client_order_id or status is missing or malformed")
 	}
-	read := order{
-		key:    wire.Scalar(raw.ClientOrderID),
-		status: wire.Scalar(raw.Status),
-		side:   wire.Scalar(raw.Side),
-	}
+	read := order{key: *key}
 	return read, read.rest(raw)
 }
 
-func (o *order) rest(raw orderBody) (err error) {
-	if o.id, err = wire.ID(raw.ID); err != nil {
+func (o *order) rest(raw orderBody) error {
+	for _, field := range []struct {
+		to   *string
+		from jsontext.Value
+	}{{&o.status, raw.status}, {&o.side, raw.side}} {
+		text, err := wire.Text(field.from)
+		if err != nil {
+			return fmt.Errorf("read status and side: %w", err)
+		}
+		if text != nil {
+			*field.to = *text
+		}
+	}
+	id, err := wire.ID(raw.id)
+	if err != nil {
 		return fmt.Errorf("read id: %w", err)
 	}
-	if o.echo.Symbol, err = wire.Text(raw.Symbol); err != nil {
+	symbol, err := wire.Text(raw.symbol)
+	if err != nil {
 		return fmt.Errorf("read symbol: %w", err)
 	}
+	o.id, o.echo.Symbol = id, plainSymbol(symbol)
 	if err := o.amounts(raw); err != nil {
 		return err
 	}
@@ -68,18 +81,29 @@ func (o *order) rest(raw orderBody) (err error) {
 	return nil
 }
 
+// plainSymbol is the symbol without the slash that Alpaca puts into a currency pair: an
+// order for BTCUSD comes back as BTC/USD, and no symbol of ours has a slash.
+func plainSymbol(symbol *string) *string {
+	if symbol == nil {
+		return nil
+	}
+	plain := strings.ReplaceAll(*symbol, "/", "")
+	return &plain
+}
+
 func (o *order) amounts(raw orderBody) error {
 	for _, field := range []struct {
 		to   *decimal.NullDecimal
 		from jsontext.Value
+		read func(jsontext.Value) (decimal.NullDecimal, error)
 	}{
-		{&o.filled, raw.FilledQuantity},
-		{&o.price, raw.FilledPrice},
-		{&o.echo.Quantity, raw.Quantity},
-		{&o.echo.LimitPrice, raw.LimitPrice},
-		{&o.echo.Notional, raw.Notional},
+		{&o.filled, raw.filledQuantity, wire.Amount},
+		{&o.price, raw.filledPrice, wire.Amount},
+		{&o.echo.Quantity, raw.quantity, wire.Size},
+		{&o.echo.LimitPrice, raw.limitPrice, wire.Size},
+		{&o.echo.Notional, raw.notional, wire.Size},
 	} {
-		amount, err := wire.Amount(field.from)
+		amount, err := field.read(field.from)
 		if err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ func (b *Book) lookup(key string) Act {
 		if known {
 			b.orders[key] = lag - 1
 		}
-		return Answer(404, "")
+		return Answer(404, b.dialect.NotFound(key))
 	}
 	return Answer(200, b.dialect.Completed(key, b.dialect.Order))
 }

@@ -22,8 +22,13 @@ type Dialect struct {
 	Rejected func(key string, order broker.Order) string
 	// Processing says that the broker has the order and has not finished.
 	Processing func(key string, order broker.Order) string
-	// Strange says a word that the adapter cannot know.
+	// Strange has a status that the adapter cannot know.
 	Strange func(key string, order broker.Order) string
+	// Terse are further forms of Completed: everything that may be left out is absent,
+	// null, "" or zero, as far as this broker may send it so.
+	Terse []func(key string, order broker.Order) string
+	// NotFound is this broker's own answer (404) to a lookup of an unknown key.
+	NotFound func(key string) string
 
 	// Refusal is the body of a 4xx that refuses an order, RefusalCode what the adapter
 	// makes of its code.
@@ -32,7 +37,7 @@ type Dialect struct {
 	DuplicateStatus int
 	Duplicate       string
 
-	// Read finds the key in a request, and tells a place from a lookup.
+	// Read returns the key of a request and whether it is a place.
 	Read func(Request) (key string, place bool)
 }
 

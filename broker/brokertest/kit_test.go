@@ -77,7 +77,7 @@ func TestKitFindsAGullibleAdapter(t *testing.T) {
 	}
 	for _, part := range []string{
 		"Encode", "FirstCall/Empty", "FirstCall/OtherKey", "FirstCall/InternalError", "FirstCall/Silence", "FirstCall/Conflict", "FirstCall/DuplicateKey",
-		"Lookup/NotFound", "Lookup/Unauthorized", "OneRequest/CloseReused", "OneRequest/TemporaryRedirectFresh", "CutAnywhere", "NotSent", "SendBefore",
+		"Lookup/NotFound", "Lookup/GatewayHTML", "Lookup/Unauthorized", "OneRequest/CloseReused", "OneRequest/TemporaryRedirectFresh", "CutAnywhere", "NotSent", "SendBefore",
 		"Deadline", "RedirectIsNotFollowed", "OtherQuantity", "Memory/Lags", "Memory/StoresErrors", "Promises/UnknownKeyIsAbsent",
 	} {
 		if !strings.Contains(string(output), "--- FAIL: TestKitFindsAGullibleAdapter/"+part+" ") {
@@ -102,7 +102,8 @@ func gullibleDialect() brokertest.Dialect {
 			Quantity: decimal.NewNullDecimal(decimal.NewFromInt(10)), LimitPrice: decimal.NewNullDecimal(decimal.NewFromInt(25)),
 		},
 		Completed: says("completed"), Rejected: says("rejected"), Processing: says("processing"), Strange: says("strange"),
-		Refusal: `{"code":"no"}`, RefusalCode: "no", DuplicateStatus: 422, Duplicate: `{"code":"duplicate"}`,
+		NotFound: func(string) string { return `{"code":"none"}` },
+		Refusal:  `{"code":"no"}`, RefusalCode: "no", DuplicateStatus: 422, Duplicate: `{"code":"duplicate"}`,
 		Read: func(r brokertest.Request) (string, bool) {
 			return strings.TrimPrefix(r.Path, "/"), r.Method == http.MethodPost
 		},

@@ -45,6 +45,16 @@ func exerciseSecondAnswer(t *testing.T, d Dialect) {
 			t.Errorf("%s %s, want accepted: the second answer to another order was believed", answer.Verdict, answer.Code)
 		}
 	})
+	t.Run("Lookup", func(t *testing.T) {
+		t.Parallel()
+		b := d.setup(t, patient)
+		b.server.Script(Twice(Answer(404, d.NotFound(theKey))))
+		b.server.Standing(Answer(200, d.Completed(next, d.Order)))
+		b.lookup(t)
+		if answer := b.broker.Lookup(t.Context(), broker.Query{Key: next, Account: d.Order.Account}); answer.Verdict == broker.Absent {
+			t.Error("absent: the second answer to another lookup was believed")
+		}
+	})
 }
 
 func (b bundle) request(t testing.TB, key string) broker.Request {

@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,7 @@ func (d Dialect) nothing() []row {
 		unreadable("List", Answer(200, "["+completed+"]")),
 		unreadable("TrailingGarbage", Answer(200, completed+"}")),
 		unreadable("Twice", Answer(200, completed+completed)),
-		unreadable("ByteOrderMark", Answer(200, "\ufeff"+completed)),
-		unreadable("InvalidUTF8", Answer(200, strings.Replace(completed, "{", "{\"x\":\"\xff\",", 1))),
-		unreadable("NameTwice", Answer(200, strings.Replace(completed, "{", `{"x":1,"x":2,`, 1))),
+		unreadable("MarkTwice", Answer(200, "\ufeff\ufeff"+completed)),
 		unreadable("Oversized", Answer(200, completed+strings.Repeat(" ", broker.MaxBody))),
 		unreadable("Compressed", Answer(200, completed, "Content-Encoding: gzip")),
 		unreadable("Cut", Cut(200, completed)),
@@ -60,13 +59,22 @@ func (d Dialect) nothing() []row {
 // found are the 2xx that prove something, to a place or to a lookup.
 func (d Dialect) found() []row {
 	completed := d.Completed(theKey, d.Order)
-	return []row{
+	with := func(member string) Act { return Answer(200, strings.Replace(completed, "{", "{"+member+",", 1)) }
+	rows := []row{
 		{"Completed", Answer(200, completed), broker.Accepted, ""},
+		{"ByteOrderMark", Answer(200, "\ufeff"+completed), broker.Accepted, ""},
+		{"UnknownMemberTwice", with(`"x":1,"x":{"y":2}`), broker.Accepted, ""},
+		{"UnknownMemberNotUTF8", with("\"x\xff\":\"\xff\""), broker.Accepted, ""},
+		{"HalfASurrogatePair", with(`"message":"\ud83d"`), broker.Accepted, ""},
 		{"Dripped", Drip(200, completed, 5, time.Millisecond), broker.Accepted, ""},
 		{"Interim", Interim(Answer(200, completed), 100, 103, 103), broker.Accepted, ""},
 		{"Rejected", Answer(200, d.Rejected(theKey, d.Order)), broker.Rejected, ""},
 		{"Processing", Answer(200, d.Processing(theKey, d.Order)), broker.Processing, broker.InProcessing},
 	}
+	for i, terse := range d.Terse {
+		rows = append(rows, row{fmt.Sprintf("Terse%d", i+1), Answer(200, terse(theKey, d.Order)), broker.Accepted, ""})
+	}
+	return rows
 }
 
 func exerciseFirstCall(t *testing.T, d Dialect) {
@@ -127,6 +135,12 @@ func checkPlace(t *testing.T, d Dialect, row row, answer broker.Answer) {
 	if strings.HasPrefix(row.name, "Refused4") && row.name != "Refused451" && answer.Code != d.RefusalCode {
 		t.Errorf("code %q, want %q", answer.Code, d.RefusalCode)
 	}
+	if want := row.name == "Refused400" || row.name == "Refused404" || row.name == "Refused422"; want && !answer.BrokerRefusal {
+		t.Error("the broker's own refusal is not reported as such")
+	}
+	if gateway := strings.HasPrefix(row.name, "Refused") && answer.Code == ""; gateway && answer.BrokerRefusal {
+		t.Error("a gateway's answer is reported as the broker's own refusal")
+	}
 	if row.evidence == broker.Accepted && answer.OrderID == "" {
 		t.Error("accepted without an order id")
 	}
@@ -137,9 +151,16 @@ func exerciseLookup(t *testing.T, d Dialect) {
 		return row{name, Answer(status, d.Refusal), broker.Uncertain, broker.Broker4xx}
 	}
 	rows := append(append(d.nothing(), d.found()...),
-		row{"NotFound", Answer(404, ""), broker.Absent, ""},
-		row{"NotFoundHTML", Answer(404, "<html>"), broker.Absent, ""},
-		row{"NotFoundStalled", StallBody(404, "{"), broker.Absent, ""},
+		row{"NotFound", Answer(404, d.NotFound(theKey)), broker.Absent, ""},
+		row{"NotFoundByteOrderMark", Answer(404, "\ufeff"+d.NotFound(theKey)), broker.Absent, ""},
+		row{"NotFoundOtherKey", Answer(404, d.NotFound("hf-other-key")), broker.Uncertain, broker.Broker4xx},
+		row{"NotFoundCut", Cut(404, d.NotFound(theKey)), broker.Uncertain, broker.Broker4xx},
+		row{"NotFoundStalled", StallBody(404, d.NotFound(theKey)), broker.Uncertain, broker.Broker4xx},
+		row{"GatewayEmpty", Answer(404, ""), broker.Uncertain, broker.Broker4xx},
+		row{"GatewayHTML", Answer(404, "<html>not found</html>", "Server: gateway"), broker.Uncertain, broker.Broker4xx},
+		row{"GatewayJSON", Answer(404, `{"error":"no route"}`), broker.Uncertain, broker.Broker4xx},
+		row{"GatewayCode", Answer(404, `{"code":"not_found","message":"no route"}`), broker.Uncertain, broker.Broker4xx},
+		row{"Gateway410", Answer(410, d.NotFound(theKey)), broker.Uncertain, broker.Broker4xx},
 		row{"NotFoundHeaderStalled", RawThenStall("HTTP/1.1 404 No\r\nX: "), broker.Uncertain, broker.Timeout},
 		row{"NotFoundBadLength", Raw("HTTP/1.1 404 No\r\nContent-Length: x\r\n\r\n"), broker.Uncertain, broker.UnreadableResponse},
 		row{"Created", Answer(201, d.Completed(theKey, d.Order)), broker.Uncertain, broker.UnconfirmedResponse},

@@ -127,7 +127,7 @@ func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
 		// Another 2xx is no documented answer to a lookup.
 		answer.Reason = broker.UnconfirmedResponse
 	case reply.Refused():
-		reply.RefuseLookup(&answer)
+		reply.RefuseLookup(&answer, absent(reply, query.Key))
 	}
 	return answer
 }

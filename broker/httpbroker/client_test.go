@@ -230,6 +230,9 @@ func chunked(body string) string {
 	return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 }
 
+// notFound is the broker's own answer to a lookup of key.
+const notFound = `{"code":"order_not_found","client_order_id":"` + key + `"}`
+
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	absent := want{evidence: broker.Absent}
@@ -241,9 +244,16 @@ func TestLookup(t *testing.T) {
 		want want
 	}{
 		{"Found", brokertest.Answer(200, confirmed("")), accepted},
-		{"NotFound", brokertest.Answer(404, ""), absent},
-		{"NotFoundHTML", brokertest.Answer(404, "<html>"), absent},
-		{"NotFoundCut", brokertest.Cut(404, "{"), absent},
+		{"NotFound", brokertest.Answer(404, notFound), absent},
+		{"NotFoundWithMore", brokertest.Answer(404, "\ufeff"+strings.Replace(notFound, "{", "{\"message\":\"\\ud800\",\"x\":1,\"x\":2,", 1)), absent},
+		{"NotFoundCodeTwice", brokertest.Answer(404, strings.Replace(notFound, "{", `{"code":"order_not_found",`, 1)), refused},
+		{"NotFoundWithoutKey", brokertest.Answer(404, `{"code":"order_not_found"}`), refused},
+		{"NotFoundOtherKey", brokertest.Answer(404, strings.Replace(notFound, key, key+"x", 1)), refused},
+		{"NotFoundOtherCode", brokertest.Answer(404, `{"code":"not_found","client_order_id":"`+key+`"}`), refused},
+		{"NotFoundChunkedCut", brokertest.Raw("HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", len(notFound), notFound)), refused},
+		{"NotFoundEmpty", brokertest.Answer(404, ""), refused},
+		{"NotFoundHTML", brokertest.Answer(404, "<html>"), refused},
+		{"NotFoundCut", brokertest.Cut(404, notFound), refused},
 		{"NotFoundLineThenSilence", brokertest.RawThenStall("HTTP/1.1 404 No\r\n"), timedOut},
 		{"NotFoundBadLength", brokertest.Raw("HTTP/1.1 404 No\r\nContent-Length: many\r\n\r\n"), unreadable},
 		{"Created", brokertest.Answer(201, confirmed("")), want{evidence: broker.Uncertain, reason: broker.UnconfirmedResponse}},
@@ -294,6 +304,23 @@ func TestWhatIsOnTheWire(t *testing.T) {
 	}
 	if lookup.Header.Get("Authorization") != "Bearer secret" || lookup.Header.Get("Idempotency-Key") != "" {
 		t.Errorf("lookup header: %v", lookup.Header)
+	}
+}
+
+// TestBrokerRefusal: which 4xx are the broker's own, and not a gateway's.
+func TestBrokerRefusal(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		`{"code":"market_closed"}`: true, "\ufeff" + `{"code":"","message":"\ud800"}`: true,
+		`{"code":"` + strings.Repeat("x", 200_000) + `"}`: true,
+		``: false, `<html>`: false, `{}`: false, `{"code":4}`: false, `{"code":null}`: false, `[{"code":"x"}]`: false,
+		`{"code":"x"`: false, `{"code":"x","code":"y"}`: false, `{"error":{"code":"x"}}`: false,
+	} {
+		b := setup(t, 10*time.Second)
+		b.server.Script(brokertest.Answer(422, body))
+		if answer := b.place(t); answer.BrokerRefusal != want || answer.Verdict != broker.Rejected {
+			t.Errorf("%.40s: %s, broker refusal %v, want %v", body, answer.Verdict, answer.BrokerRefusal, want)
+		}
 	}
 }
 

@@ -29,11 +29,20 @@ func dialect() brokertest.Dialect {
 			t.Cleanup(client.Close)
 			return client
 		},
-		Order:           shares(),
-		Completed:       says("completed"),
-		Rejected:        says("rejected"),
-		Processing:      says("processing"),
-		Strange:         says("flabbergasted"),
+		Order:      shares(),
+		Completed:  echoes("completed"),
+		Rejected:   echoes("rejected"),
+		Processing: echoes("processing"),
+		Strange:    echoes("flabbergasted"),
+		Terse: []func(string, broker.Order) string{
+			says("completed", `"cost":"","filled_quantity":"","notional":"","quantity":"","limit_price":""`),
+			says("completed", `"cost":null,"filled_quantity":null,"notional":null,"symbol":null`),
+			says("completed", `"notional":"0.00","quantity":0,"limit_price":"0"`),
+			says("completed", ``),
+		},
+		NotFound: func(key string) string {
+			return fmt.Sprintf(`{"code":"order_not_found","client_order_id":%q,"message":"no such order"}`, key)
+		},
 		Refusal:         `{"code":"market_closed","message":"come back"}`,
 		RefusalCode:     "market_closed",
 		DuplicateStatus: http.StatusUnprocessableEntity,
@@ -42,10 +51,19 @@ func dialect() brokertest.Dialect {
 	}
 }
 
-func says(status string) func(string, broker.Order) string {
+// echoes repeats the order.
+func echoes(status string) func(string, broker.Order) string {
 	return func(key string, order broker.Order) string {
-		return fmt.Sprintf(`{"order_id":"id-of-%[1]s","client_order_id":%[1]q,"status":%[2]q,"symbol":%[3]q,"quantity":%[4]q,"limit_price":%[5]q}`,
-			key, status, order.Symbol, order.Quantity.Decimal, order.LimitPrice.Decimal)
+		return says(status, fmt.Sprintf(`"symbol":%q,"quantity":%q,"limit_price":%q`, order.Symbol, order.Quantity.Decimal, order.LimitPrice.Decimal))(key, order)
+	}
+}
+
+func says(status, members string) func(string, broker.Order) string {
+	if members != "" {
+		members = "," + members
+	}
+	return func(key string, _ broker.Order) string {
+		return fmt.Sprintf(`{"order_id":"id-of-%[1]s","client_order_id":%[1]q,"status":%[2]q%[3]s}`, key, status, members)
 	}
 }
 

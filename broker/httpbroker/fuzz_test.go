@@ -1,6 +1,7 @@
 package httpbroker
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -27,7 +28,7 @@ func FuzzConfirm(f *testing.F) {
 			return
 		}
 		var lax map[string]any
-		if err := json.Unmarshal(body, &lax); err != nil {
+		if err := json.Unmarshal(bytes.TrimPrefix(body, []byte("\ufeff")), &lax); err != nil {
 			t.Fatalf("%q: %s of no JSON: %v", body, answer.Verdict, err)
 		}
 		word := map[broker.Verdict]string{broker.Accepted: "completed", broker.Rejected: "rejected", broker.Processing: "processing"}

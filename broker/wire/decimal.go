@@ -13,13 +13,13 @@ import (
 // number such as 1e999999999 would otherwise fill the memory.
 const maxDigits = 30
 
-// errAmount is all that is said of an amount that cannot be read.
-var errAmount = errors.New("amount is no plain, bounded decimal of zero or more")
+// errAmount is returned for every malformed amount.
+var errAmount = errors.New("amount is not a plain, bounded decimal of zero or more")
 
 // Amount reads an amount, a JSON string or number, exactly: never through a float.
-// Absent or null is not valid; negative, or anything but a decimal, is an error.
+// Absent, null or "" is not valid; negative, or anything but a decimal, is an error.
 func Amount(value jsontext.Value) (decimal.NullDecimal, error) {
-	if len(value) == 0 || value.Kind() == 'n' {
+	if len(value) == 0 || value.Kind() == 'n' || string(value) == `""` {
 		return decimal.NullDecimal{}, nil
 	}
 	text, err := scalar(value)
@@ -28,6 +28,16 @@ func Amount(value jsontext.Value) (decimal.NullDecimal, error) {
 	}
 	amount, err := parseAmount(text)
 	return decimal.NullDecimal{Decimal: amount, Valid: err == nil}, err
+}
+
+// Size reads the size or price of an order as the broker repeats it. Zero counts as absent:
+// no order has it.
+func Size(value jsontext.Value) (decimal.NullDecimal, error) {
+	size, err := Amount(value)
+	if err != nil || size.Decimal.IsZero() {
+		return decimal.NullDecimal{}, err
+	}
+	return size, nil
 }
 
 // parseAmount reads JSON's number grammar without the sign, bounded.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -82,7 +81,7 @@ const maxCodes = 1000
 // a refusal is judged by its status line, and only a code can soften it.
 func ReadCodes(body []byte) Codes {
 	var codes Codes
-	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	decoder := lenient(body)
 	for len(codes.All) < maxCodes {
 		token, err := decoder.ReadToken()
 		if err != nil {

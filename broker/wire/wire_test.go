@@ -61,13 +61,13 @@ func TestAmount(t *testing.T) {
 			t.Errorf("%s: %v %v, want %s", in, got, err, want)
 		}
 	}
-	for _, in := range []string{``, `null`} {
+	for _, in := range []string{``, `null`, `""`} {
 		if got, err := wire.Amount(jsontext.Value(in)); got.Valid || err != nil {
 			t.Errorf("%q: %v %v, want absent", in, got, err)
 		}
 	}
 	for _, in := range []string{
-		`-1`, `"-0"`, `""`, `" 1"`, `"+1"`, `".5"`, `"5."`, `"NaN"`, `"Infinity"`, `"1_000"`, `"1,5"`, `"٣"`, `"0x1"`, `1e31`, `1e999999999`,
+		`-1`, `"-0"`, `" "`, `" 1"`, `"+1"`, `".5"`, `"5."`, `"NaN"`, `"Infinity"`, `"1_000"`, `"1,5"`, `"٣"`, `"0x1"`, `1e31`, `1e999999999`,
 		`1e-999999999`, `"1e"`, `"1e+-2"`, `"e1"`, `true`, `[]`, `{}`, `1234567890123456789012345678901`, `0.` + strings.Repeat("0", 31),
 	} {
 		if got, err := wire.Amount(jsontext.Value(in)); err == nil {
