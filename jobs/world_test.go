@@ -109,7 +109,7 @@ func testRules() rules {
 
 // unhurried: nothing times out, so that what a test holds up is held for as long as a
 // busy machine takes.
-func unhurried(r *rules) { r.timeout, r.RescueAfter = patience/2, patience }
+func unhurried(r *rules) { r.timeout, r.PendingGrace, r.RescueAfter = patience/2, patience, patience }
 
 func testConfig(pool *pgxpool.Pool, service *purchase.Service, rescue time.Duration, log *slog.Logger) Config {
 	return Config{

@@ -102,7 +102,11 @@ func (b *fakeBroker) write(w http.ResponseWriter, key string, answer reply) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(answer.status)
 	body := answer.body
-	if body == nil && b.orders[key] != nil {
+	switch {
+	case body != nil:
+	case answer.status == http.StatusNotFound:
+		body = map[string]any{"code": "order_not_found", "client_order_id": key}
+	case b.orders[key] != nil:
 		body = b.orders[key]
 	}
 	_ = json.NewEncoder(w).Encode(body)

@@ -149,7 +149,20 @@ func (s *Sandbox) lookup(w http.ResponseWriter, r *http.Request) {
 	key := r.PathValue("key")
 	act, view := s.lookedUp(key)
 	s.log.Debug("sandbox lookup", "broker_key", key, "found", view != nil, "fault", act.Fault)
-	s.respond(w, r, act, plain(view, http.StatusOK))
+	s.respond(w, r, act, found(key, view))
+}
+
+// found is the answer to a lookup if no act says otherwise.
+func found(key string, v *View) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		if v == nil {
+			writeJSON(w, http.StatusNotFound, map[string]string{
+				"code": "order_not_found", "client_order_id": key, "message": "no order under this key",
+			})
+			return
+		}
+		writeJSON(w, http.StatusOK, v)
+	}
 }
 
 func (s *Sandbox) lookedUp(key string) (Response, *View) {
