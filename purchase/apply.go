@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,14 +18,15 @@ import (
 
 // applyTransitions alone changes a status. Each transition is applied whole (status, money,
 // event, history, job, alert) or not at all; a purchase that has changed since the
-// transition was made is left alone. It returns the purchases that changed.
-func (s *Service) applyTransitions(ctx context.Context, changes []transition) ([]row, error) {
+// transition was made is left alone. It returns the purchases that changed. lockTimeout
+// bounds the wait for a locked row.
+func (s *Service) applyTransitions(ctx context.Context, changes []transition, lockTimeout time.Duration) ([]row, error) {
 	for _, t := range changes {
 		if !t.from.CanBecome(t.to) {
 			return nil, fmt.Errorf("change purchase %s: %s cannot become %s", t.id, t.from, t.to)
 		}
 	}
-	changed, err := s.commitTransitions(ctx, changes)
+	changed, err := s.commitTransitions(ctx, changes, lockTimeout)
 	if err != nil {
 		return nil, orderIDTaken(err)
 	}
@@ -34,7 +36,7 @@ func (s *Service) applyTransitions(ctx context.Context, changes []transition) ([
 
 // applyTransition changes one purchase; ok is false if it had changed since t was made.
 func (s *Service) applyTransition(ctx context.Context, t transition) (changed row, ok bool, err error) {
-	rows, err := s.applyTransitions(ctx, []transition{t})
+	rows, err := s.applyTransitions(ctx, []transition{t}, laneLockTimeout)
 	if err != nil || len(rows) == 0 {
 		return row{}, false, err
 	}
@@ -42,12 +44,13 @@ func (s *Service) applyTransition(ctx context.Context, t transition) (changed ro
 }
 
 // commitTransitions runs the statement: in one round trip if no job must change with it.
-func (s *Service) commitTransitions(ctx context.Context, changes []transition) ([]row, error) {
-	if !slices.ContainsFunc(changes, needsFullStatement) {
-		return settleRows(ctx, s.pool, changes)
-	}
+func (s *Service) commitTransitions(ctx context.Context, changes []transition, lockTimeout time.Duration) ([]row, error) {
 	params := paramsOf(changes)
 	params.CallTimeout = s.can.Timeout.Seconds()
+	params.LockTimeout = milliseconds(lockTimeout)
+	if !slices.ContainsFunc(changes, needsFullStatement) {
+		return settleRows(ctx, s.pool, params)
+	}
 	if !slices.ContainsFunc(changes, touchesJobs) {
 		return applyRows(ctx, s.pool, params)
 	}
@@ -72,13 +75,12 @@ func needsFullStatement(t transition) bool { return !t.short }
 
 // settleRows runs the short statement: nearly every purchase's only transition, by its own
 // first call's answer, at no more than was held.
-func settleRows(ctx context.Context, conn db.DBTX, changes []transition) ([]row, error) {
-	all := paramsOf(changes)
+func settleRows(ctx context.Context, conn db.DBTX, all db.ApplyTransitionsParams) ([]row, error) {
 	rows, err := db.New(conn).SettleReplies(ctx, db.SettleRepliesParams{
 		Ids: all.Ids, Statuses: all.Statuses, Reasons: all.Reasons, Costs: all.Costs,
 		FilledQuantities: all.FilledQuantities, OrderIds: all.OrderIds, Results: all.Results,
 		ResultReasons: all.ResultReasons, StatusCodes: all.StatusCodes, Bodies: all.Bodies,
-		Truncated: all.Truncated, Durations: all.Durations, Pending: string(Pending),
+		Truncated: all.Truncated, Durations: all.Durations, LockTimeout: all.LockTimeout, Pending: string(Pending),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settle purchases: %w", err)
@@ -172,7 +174,7 @@ func paramsOf(changes []transition) db.ApplyTransitionsParams {
 		p.Versions = append(p.Versions, t.version)
 		p.Claims = append(p.Claims, t.claim)
 		p.Statuses = append(p.Statuses, string(t.to))
-		p.Reasons = append(p.Reasons, sanitizeText(t.reason))
+		p.Reasons = append(p.Reasons, sanitizeReason(t.reason))
 		p.Evidences = append(p.Evidences, string(t.evidence))
 		p.Actors = append(p.Actors, t.actor)
 		p.Costs = append(p.Costs, t.cost)
@@ -195,7 +197,7 @@ func (e exchange) addTo(p *db.ApplyTransitionsParams) {
 	p.AttemptIds = append(p.AttemptIds, e.attemptID)
 	p.RequestHashes = append(p.RequestHashes, append([]byte{}, e.requestHash...))
 	p.Results = append(p.Results, string(e.answer.Verdict))
-	p.ResultReasons = append(p.ResultReasons, sanitizeText(resultReason(e.answer)))
+	p.ResultReasons = append(p.ResultReasons, sanitizeReason(resultReason(e.answer)))
 	p.StatusCodes = append(p.StatusCodes, int32(e.answer.StatusCode))
 	p.Bodies = append(p.Bodies, body)
 	p.Truncated = append(p.Truncated, truncated)
@@ -222,4 +224,14 @@ func resultReason(a broker.Answer) string {
 func sanitizeText(s string) string {
 	text, _ := truncate([]byte(s), MaxStoredBody)
 	return text
+}
+
+// maxReason is how many characters of a reason are stored: a broker's code may be longer.
+const maxReason = 256
+
+// sanitizeReason makes a reason, which may be a broker's code, fit for its column and for
+// everyone who reads events.
+func sanitizeReason(s string) string {
+	text := []rune(sanitizeText(s))
+	return string(text[:min(len(text), maxReason)])
 }

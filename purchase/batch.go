@@ -23,8 +23,10 @@ type batcher[In, Out any] struct {
 	// run makes one statement of many; it returns one result for each In.
 	run func(ctx context.Context, in []In) []result[Out]
 	// alone reports whether a member of a failed batch may run again.
-	alone   func(error) bool
+	alone func(error) bool
+	// timeout bounds each statement, width how many are in progress at once.
 	timeout time.Duration
+	width   int
 
 	mu      sync.Mutex
 	waiting []*seat[In, Out]
@@ -46,9 +48,9 @@ type seat[In, Out any] struct {
 }
 
 func newBatcher[In, Out any](
-	timeout time.Duration, alone func(error) bool, run func(context.Context, []In) []result[Out],
+	timeout time.Duration, width int, alone func(error) bool, run func(context.Context, []In) []result[Out],
 ) *batcher[In, Out] {
-	return &batcher[In, Out]{run: run, alone: alone, timeout: timeout}
+	return &batcher[In, Out]{run: run, alone: alone, timeout: timeout, width: width}
 }
 
 // do returns what came of in, when its batch has ended. The timeout bounds each statement.
@@ -56,7 +58,7 @@ func (b *batcher[In, Out]) do(in In) (Out, error) {
 	own := &seat[In, Out]{in: in, done: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, own)
-	if b.running < maxStatements {
+	if b.running < b.width {
 		b.running++
 		go b.work()
 	}

@@ -17,7 +17,7 @@ func TestBatcherGivesEachCallerItsOwn(t *testing.T) {
 	var statements, most atomic.Int64
 	all := make(chan struct{})
 	var arrived atomic.Int64
-	b := newBatcher(time.Minute, func(error) bool { return true }, func(_ context.Context, in []int) []result[int] {
+	b := newBatcher(time.Minute, maxStatements, func(error) bool { return true }, func(_ context.Context, in []int) []result[int] {
 		if statements.Add(1) == 1 {
 			<-all // so that the others share a statement
 		}
@@ -54,7 +54,7 @@ func TestBatcherRunsMembersOfAFailedBatchAlone(t *testing.T) {
 	refused := errors.New("refused")
 	first := make(chan struct{})
 	var statements atomic.Int64
-	b := newBatcher(time.Minute, func(err error) bool { return errors.Is(err, refused) }, func(_ context.Context, in []int) []result[int] {
+	b := newBatcher(time.Minute, maxStatements, func(err error) bool { return errors.Is(err, refused) }, func(_ context.Context, in []int) []result[int] {
 		if statements.Add(1) <= maxStatements {
 			<-first // so that the others share a statement
 		}

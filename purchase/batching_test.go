@@ -22,7 +22,7 @@ func TestPassesShareStatements(t *testing.T) {
 	b.broker.script(nil, nil)
 	taken := b.submit(order()).Response.OrderID
 	b.broker.script(nil, func(key string) reply {
-		if key == "hf-"+lost[0].ID.String() {
+		if key == lost[0].BrokerKey {
 			return reply{status: 200, body: map[string]any{"order_id": *taken, "client_order_id": key, "status": "completed"}}
 		}
 		return reply{status: 200}
@@ -40,7 +40,7 @@ func TestPassesShareStatements(t *testing.T) {
 	}
 	wg.Wait()
 	for i, p := range lost {
-		if n := b.broker.lookups["hf-"+p.ID.String()]; n != 1 {
+		if n := b.broker.lookups[p.BrokerKey]; n != 1 {
 			t.Errorf("%d lookups of one purchase", n)
 		}
 		want := purchase.Completed

@@ -26,6 +26,8 @@ type fakeBroker struct {
 	// place and lookup say how to answer; nil answers truthfully.
 	place  func(order map[string]any) reply
 	lookup func(key string) reply
+	// before is called with each order before it is booked; it may block.
+	before func(order map[string]any)
 }
 
 // reply is one answer: whether the order is booked first, and what is said then.
@@ -55,6 +57,12 @@ func (b *fakeBroker) servePlace(w http.ResponseWriter, r *http.Request) {
 	if json.NewDecoder(r.Body).Decode(&raw) != nil || json.Unmarshal(raw, &order) != nil {
 		http.Error(w, "unreadable", http.StatusBadRequest)
 		return
+	}
+	b.mu.Lock()
+	before := b.before
+	b.mu.Unlock()
+	if before != nil {
+		before(order)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,11 +127,18 @@ func (b *fakeBroker) script(place func(order map[string]any) reply, lookup func(
 	b.place, b.lookup = place, lookup
 }
 
-// placed returns the place requests that came under a purchase's key.
-func (b *fakeBroker) placed(p fmt.Stringer) []string {
+// beforeEach makes the broker call before with each order before it books it.
+func (b *fakeBroker) beforeEach(before func(order map[string]any)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bodies["hf-"+p.String()]
+	b.before = before
+}
+
+// placed returns the place requests that came under a purchase's key.
+func (b *fakeBroker) placed(p purchase.Purchase) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bodies[p.BrokerKey]
 }
 
 // bought counts the orders it has booked.

@@ -72,11 +72,11 @@ func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchang
 	text, truncated := truncate(by.answer.Body, MaxStoredBody)
 	_, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
-		Reason: pointer(d.reason), ReplayCode: pointer(sanitizeText(d.replayCode)), Absences: d.absences,
+		Reason: pointer(d.reason), ReplayCode: pointer(sanitizeReason(d.replayCode)), Absences: d.absences,
 		NamesOrder: namesOrder(by.answer), OrderID: pointer(sanitizeText(by.answer.OrderID)),
 		AttemptID: by.attemptID, DurationMs: by.answer.Duration.Milliseconds(),
 		Took:   by.answer.Duration.Seconds(),
-		Result: string(by.answer.Verdict), ResultReason: sanitizeText(resultReason(by.answer)),
+		Result: string(by.answer.Verdict), ResultReason: sanitizeReason(resultReason(by.answer)),
 		StatusCode: int32(by.answer.StatusCode), Answer: text, Truncated: truncated,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {

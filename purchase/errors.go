@@ -15,7 +15,7 @@ var (
 	ErrInsufficientFunds = errors.New("insufficient funds")
 	// ErrCurrency: the account keeps another currency than the purchase names.
 	ErrCurrency = errors.New("currency is not the account's")
-	// ErrKeyReused: the idempotency key belongs to a purchase of another meaning.
+	// ErrKeyReused: the idempotency key was used with different parameters.
 	ErrKeyReused = errors.New("idempotency key was used for another purchase")
 	// ErrAlreadySettled: the purchase is final already, with another outcome or not by
 	// an operator.
@@ -28,8 +28,8 @@ var (
 	ErrOrderIDTaken = errors.New("broker order id belongs to another purchase")
 )
 
-// FieldError says that one field of a submission is at fault for a reason that only
-// the account tells, such as a notional with more decimals than its currency has.
+// FieldError says that one field of a submission is invalid for a reason that only the
+// account or the database knows, such as a notional with more decimals than its currency.
 type FieldError struct {
 	Field   string
 	Message string
@@ -45,8 +45,24 @@ func (e *InProgressError) Error() string {
 	return "a reconciliation pass is in progress; nothing was decided"
 }
 
-// UnavailableError says that nothing was recorded and no call was made, and when to
-// try again.
+// FateUnknownError says that the database became unavailable during the write: the purchase
+// may have been recorded, or may yet be, and is then reconciled. This request made no call.
+type FateUnknownError struct {
+	RetryAfter time.Duration
+	Err        error
+}
+
+func (e *FateUnknownError) Error() string {
+	if e.Err == nil {
+		return "another request's record under this key has not ended"
+	}
+	return fmt.Sprintf("unknown whether the purchase was recorded: %v", e.Err)
+}
+
+func (e *FateUnknownError) Unwrap() error { return e.Err }
+
+// UnavailableError says that nothing was recorded and nothing will be, that no call was
+// made, and when to retry.
 type UnavailableError struct {
 	Detail     string
 	RetryAfter time.Duration

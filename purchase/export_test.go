@@ -17,7 +17,7 @@ func (s *Service) Abandon(ctx context.Context, sub Submission) (Purchase, error)
 // of them were applied, and which must run again alone.
 func (s *Service) ApplyTwice(ctx context.Context, p Purchase) (applied, again [2]bool) {
 	t := interruptionTransition(p.ID, 1)
-	for i, done := range s.settleAll(ctx, []transition{t, t}) {
+	for i, done := range s.settleAll(ctx, []transition{t, t}, laneLockTimeout) {
 		applied[i], again[i] = done.out.ok, done.err != nil
 	}
 	return applied, again

@@ -8,29 +8,35 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shopspring/decimal"
 
 	"holdfast/broker"
 )
 
-// fingerprint hashes what a submission means: equal for a repeat, whatever the order
-// of its fields and the zeros behind its decimals.
-func fingerprint(order broker.Order, metadata string) ([]byte, error) {
+// fingerprint hashes a request: equal if it is repeated, whatever the order of its fields
+// and the zeros behind its decimals.
+func fingerprint(order broker.Order, validUntil *time.Time, metadata string) ([]byte, error) {
 	canonicalRequest, err := canonicalJSON(metadata)
 	if err != nil {
 		return nil, err
 	}
-	parts := []string{
-		order.Account, order.Symbol, order.Currency,
-		byValue(order.Quantity), byValue(order.LimitPrice), byValue(order.Notional), canonicalRequest,
-	}
+	return hashOf(
+		order.Account, order.Symbol, order.Currency, byValue(order.Quantity), byValue(order.LimitPrice),
+		byValue(order.Notional), instant(validUntil), canonicalRequest,
+	), nil
+}
+
+// hashOf returns the SHA-256 of strings, each after its length in 8 bytes, big endian: so
+// that no two lists of strings run together.
+func hashOf(parts ...string) []byte {
 	hash := sha256.New()
 	for _, part := range parts {
 		_ = binary.Write(hash, binary.BigEndian, uint64(len(part)))
 		hash.Write([]byte(part))
 	}
-	return hash.Sum(nil), nil
+	return hash.Sum(nil)
 }
 
 func byValue(d decimal.NullDecimal) string {

@@ -182,7 +182,7 @@ func (w *world) crash() {
 }
 
 func (w *world) book(p purchase.Purchase) {
-	key := "hf-" + p.ID.String()
+	key := p.BrokerKey
 	w.broker.mu.Lock()
 	defer w.broker.mu.Unlock()
 	w.broker.orders[key] = booked(map[string]any{"client_order_id": key, "symbol": "AAPL", "quantity": "10"}, len(w.broker.orders)+1)
@@ -269,7 +269,7 @@ func (w *world) end(p purchase.Purchase) {
 		w.pass(p.ID)
 	}
 	now := w.get(p.ID)
-	key := "hf-" + p.ID.String()
+	key := p.BrokerKey
 	w.broker.mu.Lock()
 	defer w.broker.mu.Unlock()
 	if !now.Status.Final() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,6 +25,8 @@ type line struct {
 	// the one that pgx makes to cancel a statement.
 	lose, away atomic.Bool
 	lost       chan struct{}
+	// says is what comes in place of the answer that is lost: a pooler's last message.
+	says []byte
 	// hold keeps the next statement back; held is its connection, which outlives its client.
 	hold atomic.Bool
 	held atomic.Pointer[lossy]
@@ -89,17 +92,21 @@ func (c *lossy) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil && c.line.lose.CompareAndSwap(true, false) {
 		close(c.line.lost)
-		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close())
+		return copy(p, c.line.says), errors.Join(io.ErrUnexpectedEOF, c.Close())
 	}
 	return n, err
 }
 
+// lineName is how the line's connections are named in pg_stat_activity.
+const lineName = "line"
+
 // overLine gives the bundle a service whose way to the database is the test's.
-func (b *bundle) overLine() (*line, *pgxpool.Pool) {
+func (b *bundle) overLine() *line {
 	b.t.Helper()
 	l := &line{lost: make(chan struct{})}
 	config := b.pool.Config()
 	config.ConnConfig.DialFunc = l.dial
+	config.ConnConfig.RuntimeParams["application_name"] = lineName
 	config.ConnConfig.OnPgError = func(*pgconn.PgConn, *pgconn.PgError) bool { return true }
 	pool, err := pgxpool.NewWithConfig(b.t.Context(), config)
 	if err != nil {
@@ -115,16 +122,7 @@ func (b *bundle) overLine() (*line, *pgxpool.Pool) {
 	// The account's currency and the plan are known from here on: the next answer is a
 	// record's.
 	b.submit(order())
-	return l, pool
-}
-
-func (b *bundle) acquire(pool *pgxpool.Pool) *pgxpool.Conn {
-	b.t.Helper()
-	conn, err := pool.Acquire(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return conn
+	return l
 }
 
 // What was recorded is called, though the answer that it was got lost, and though the
@@ -133,7 +131,7 @@ func TestRecordWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	for _, away := range []bool{false, true} {
 		b := setup(t)
-		l, _ := b.overLine()
+		l := b.overLine()
 		l.lose.Store(true)
 		l.away.Store(away)
 		go func() {
@@ -142,7 +140,7 @@ func TestRecordWhoseAnswerIsLost(t *testing.T) {
 		}()
 		p := b.submit(order())
 		b.wantEnd(p, purchase.Completed, "", purchase.ByReply)
-		if n := len(b.broker.placed(p.ID)); n != 1 {
+		if n := len(b.broker.placed(p)); n != 1 {
 			t.Errorf("placed %d times", n)
 		}
 		b.audit()
@@ -152,39 +150,37 @@ func TestRecordWhoseAnswerIsLost(t *testing.T) {
 // recoverSoon is how long the database is away.
 const recoverSoon = time.Second
 
-// A record that nobody waits for any more may yet commit: whether it does is waited for.
-func TestRecordThatCommitsLate(t *testing.T) {
+// Nothing is recorded once the database has said that an account stayed locked.
+func TestLockedAccountIsUnavailable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	l, pool := b.overLine()
-	// Two connections, for none can be made while the network is down.
-	first, second := b.acquire(pool), b.acquire(pool)
-	first.Release()
-	second.Release()
-	holder, err := b.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	holder := b.lockAccount("acct-1")
+	sub := order()
+	_, err := b.Submit(t.Context(), sub)
+	var unavailable *purchase.UnavailableError
+	if !errors.As(err, &unavailable) {
+		t.Errorf("error is %v, want UnavailableError", err)
 	}
-	if _, err := holder.Exec(t.Context(), "SELECT FROM account WHERE id = 'acct-1' FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	l.away.Store(true)
-	submitted := make(chan purchase.Result, 1)
-	go func() {
-		result, err := b.Submit(t.Context(), order())
-		if err != nil {
-			t.Error(err)
-		}
-		submitted <- result
-	}()
-	// Two wait: the record that was given up, and whoever wants to know what became of it.
-	b.awaitWaiting("RecordPurchases")
-	b.awaitWaiting("LockAccount")
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Error(err)
 	}
-	b.wantEnd((<-submitted).Purchase, purchase.Completed, "", purchase.ByReply)
+	if n := b.count("SELECT count(*) FROM transaction_history"); n != 0 {
+		t.Errorf("%d purchases, want none", n)
+	}
 	b.audit()
+}
+
+// lockAccount locks an account's balance, as a transaction does that has not ended.
+func (b *bundle) lockAccount(id string) pgx.Tx {
+	b.t.Helper()
+	holder, err := b.pool.Begin(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := holder.Exec(b.t.Context(), "SELECT FROM account WHERE id = $1 FOR NO KEY UPDATE", id); err != nil {
+		b.t.Fatal(err)
+	}
+	return holder
 }
 
 // A statement may reach the database long after its client has given up, where the
@@ -192,7 +188,7 @@ func TestRecordThatCommitsLate(t *testing.T) {
 func TestRecordThatComesTooLate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	l, _ := b.overLine()
+	l := b.overLine()
 	l.hold.Store(true)
 	p := b.submit(order())
 	b.wantEnd(p, purchase.Completed, "", purchase.ByReply)
@@ -202,16 +198,4 @@ func TestRecordThatComesTooLate(t *testing.T) {
 		t.Errorf("%d purchases, want this one and the first", n)
 	}
 	b.audit()
-}
-
-// awaitWaiting waits until a statement waits for a lock.
-func (b *bundle) awaitWaiting(statement string) {
-	b.t.Helper()
-	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query ~ $1"
-	for deadline := time.Now().Add(time.Minute); b.count(waiting, statement) == 0; {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%s does not wait", statement)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
 }

@@ -173,7 +173,7 @@ func (s *Service) reconcileBatch(ctx context.Context, b BulkReconciliation, batc
 	if b.Status == Unknown {
 		return s.manyDueNow(ctx, ids, b.Actor)
 	}
-	moved, err := s.applyTransitions(ctx, changes)
+	moved, err := s.applyTransitions(ctx, changes, laneLockTimeout)
 	reopened := make([]uuid.UUID, 0, len(moved))
 	for _, r := range moved {
 		reopened = append(reopened, r.ID)

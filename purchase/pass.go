@@ -184,7 +184,7 @@ func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutc
 		return PassOutcome{Result: resultPostponed, Again: minAgain}, s.release(ctx, p, 0)
 	}
 	answer := s.exchange(ctx, callLookup, p.row.BrokerKey, call, func(ctx context.Context) broker.Answer {
-		return s.broker.Lookup(ctx, broker.Query{Key: p.row.BrokerKey})
+		return s.broker.Lookup(ctx, broker.Query{Key: p.row.BrokerKey, Account: p.row.BrokerAccount})
 	})
 	if err := ctx.Err(); err != nil && answer.Verdict == broker.Uncertain {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)

@@ -32,7 +32,7 @@ func TestPassFindsWhatWasBooked(t *testing.T) {
 	}
 	b.wantEnd(b.get(p.ID), purchase.Completed, "", purchase.ByLookup)
 	b.wantMoney("750.00", "0.00", "250.00")
-	if n := len(b.broker.placed(p.ID)); n != 1 {
+	if n := len(b.broker.placed(p)); n != 1 {
 		t.Errorf("placed %d times", n)
 	}
 	b.audit()
@@ -50,7 +50,7 @@ func TestPassReplaysTheSameBytesAfterTheSettleTime(t *testing.T) {
 		t.Errorf("after the settle time: %+v", outcome)
 	}
 	b.wantEnd(b.get(p.ID), purchase.Completed, "", purchase.ByReplay)
-	sent := b.broker.placed(p.ID)
+	sent := b.broker.placed(p)
 	if len(sent) != 2 || sent[0] != sent[1] {
 		t.Errorf("sent %q, want the same twice", sent)
 	}
@@ -93,7 +93,7 @@ func TestReplayThatIsRefusedNeedsALookup(t *testing.T) {
 			if got.Response == nil || got.Response.StatusCode != 422 {
 				t.Errorf("the purchase's answer is %+v, want the refusal", got.Response)
 			}
-			if n := len(b.broker.placed(p.ID)); n != 2 {
+			if n := len(b.broker.placed(p)); n != 2 {
 				t.Errorf("placed %d times, want 2", n)
 			}
 			b.audit()
@@ -162,7 +162,7 @@ func TestNoReplay(t *testing.T) {
 			b.age(p.ID, c.age)
 			b.pass(p.ID)
 			b.wantEnd(b.get(p.ID), c.status, c.reason, "")
-			if n := len(b.broker.placed(p.ID)); n != 1 {
+			if n := len(b.broker.placed(p)); n != 1 {
 				t.Errorf("placed %d times, want 1", n)
 			}
 			b.wantMoney("750.00", "250.00", "0.00")
@@ -185,8 +185,8 @@ func TestLimitsLeadToReview(t *testing.T) {
 	}
 	got := b.get(p.ID)
 	b.wantEnd(got, purchase.ManualReview, "attempts_exhausted", "")
-	if got.Attempts != 5 || b.broker.lookups["hf-"+p.ID.String()] != 5 {
-		t.Errorf("%d attempts, %d lookups, want 5", got.Attempts, b.broker.lookups["hf-"+p.ID.String()])
+	if got.Attempts != 5 || b.broker.lookups[p.BrokerKey] != 5 {
+		t.Errorf("%d attempts, %d lookups, want 5", got.Attempts, b.broker.lookups[p.BrokerKey])
 	}
 	if n := b.count("SELECT count(*) FROM alert WHERE transaction_id = $1", p.ID); n != 1 {
 		t.Errorf("%d alerts, want 1", n)
@@ -293,7 +293,7 @@ func TestOnePassAtATime(t *testing.T) {
 	}
 	close(answer)
 	wg.Wait()
-	if n := b.broker.lookups["hf-"+p.ID.String()]; n != 1 {
+	if n := b.broker.lookups[p.BrokerKey]; n != 1 {
 		t.Errorf("%d lookups, want 1", n)
 	}
 }
@@ -371,7 +371,7 @@ func TestPausedAndForeignPassesAreNoAttempts(t *testing.T) {
 	if outcome := b.pass(p.ID); outcome.Result != "nothing" || outcome.Again < time.Minute {
 		t.Errorf("foreign: %+v", outcome)
 	}
-	if n := b.broker.lookups["hf-"+p.ID.String()]; n != 0 {
+	if n := b.broker.lookups[p.BrokerKey]; n != 0 {
 		t.Errorf("%d lookups, want none", n)
 	}
 }

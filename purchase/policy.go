@@ -20,6 +20,31 @@ type Policy struct {
 	PendingGrace time.Duration
 	// RescueAfter is the lease of a pass: one whose process died runs again after it.
 	RescueAfter time.Duration
+	// SweepInterval is how often the sweep looks for purchases that are past a limit.
+	SweepInterval time.Duration
+	// IntentTTL and NotionalTTL are the defaults of valid_until, from the time of recording,
+	// for orders by quantity and by notional; 0: none.
+	IntentTTL, NotionalTTL time.Duration
+	// KeyNamespace is part of every broker key: it separates deployments that share one
+	// login at a broker. May be empty.
+	KeyNamespace string
+}
+
+// resolveBy is when a purchase will be final or in review at the latest: its limit and two
+// sweep intervals. A PENDING one first becomes UNKNOWN, by its grace and as many. It returns
+// nil if the purchase is final or in review.
+func (p Policy) resolveBy(status Status, createdAt time.Time, unknownSince *time.Time) *time.Time {
+	var since time.Time
+	switch {
+	case status == Pending:
+		since = createdAt.Add(p.PendingGrace + 2*p.SweepInterval)
+	case status == Unknown && unknownSince != nil:
+		since = *unknownSince
+	default:
+		return nil
+	}
+	by := since.Add(p.MaxAge + 2*p.SweepInterval)
+	return &by
 }
 
 // Wait returns how long to wait after pass n, n from 1.

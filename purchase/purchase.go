@@ -11,11 +11,17 @@ import (
 
 // Purchase is one buy order that a client asked for: one row of transaction_history.
 type Purchase struct {
-	ID             uuid.UUID
-	AccountID      string
-	Status         Status
-	Version        int
-	Order          broker.Order
+	ID        uuid.UUID
+	AccountID string
+	Status    Status
+	Version   int
+	Order     broker.Order
+	// Broker is the name of the broker it was placed with, BrokerKey the key under which
+	// that broker knows it, in every attempt.
+	Broker    string
+	BrokerKey string
+	// ValidUntil is when the last byte may be sent for it; nil: at any time.
+	ValidUntil     *time.Time
 	Hold           decimal.Decimal
 	Cost           decimal.NullDecimal
 	FilledQuantity decimal.NullDecimal
@@ -26,6 +32,8 @@ type Purchase struct {
 	// Attempts counts passes.
 	Attempts  int
 	NextRetry *time.Time
+	// UnknownSince is when it last became UNKNOWN, nil if it never did.
+	UnknownSince *time.Time
 	// Response is what the broker answered, nil where it has not.
 	Response  *Response
 	CreatedAt time.Time
@@ -41,10 +49,10 @@ func (p Purchase) Reserved() decimal.Decimal {
 	return p.Hold
 }
 
-// BrokerKey is the key under which the broker knows the purchase, in every attempt.
-func (p Purchase) BrokerKey() string { return brokerKey(p.ID) }
+// Certainty is how sure the outcome is.
+func (p Purchase) Certainty() Certainty { return CertaintyOf(p.Status, deref(p.Reason)) }
 
-// Response is the broker's answer as kept: Body is JSON or text, cut at MaxStoredBody.
+// Response is the broker's answer as stored: Body is JSON or text, truncated at MaxStoredBody.
 type Response struct {
 	StatusCode int
 	OrderID    *string
@@ -63,8 +71,10 @@ type Submission struct {
 	Quantity       decimal.NullDecimal
 	LimitPrice     decimal.NullDecimal
 	Notional       decimal.NullDecimal
-	// Currency is empty where the client left it to the account.
+	// Currency is empty if the client left it to the account.
 	Currency string
+	// ValidUntil is nil if the client left it to the policy.
+	ValidUntil *time.Time
 	// Metadata is a compact JSON object.
 	Metadata string
 }

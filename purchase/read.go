@@ -100,6 +100,11 @@ func (s *Service) listAccount(ctx context.Context, p ListParams, status *string)
 	return queries.ListAccountPurchases(ctx, params)
 }
 
+// ResolveBy is when p will be final or in review at the latest; nil if it is.
+func (s *Service) ResolveBy(p Purchase) *time.Time {
+	return s.policy.resolveBy(p.Status, p.CreatedAt, p.UnknownSince)
+}
+
 // RetryIn is what a client that holds p should wait before it asks again.
 func (s *Service) RetryIn(p Purchase) time.Duration {
 	if p.NextRetry == nil {

@@ -52,7 +52,7 @@ func (s *Service) sendReplay(ctx context.Context, p *pass, in intent, call *brok
 	if !time.Now().Before(in.sendBefore) {
 		return broker.Answer{Verdict: broker.NotSent, Reason: broker.Timeout}
 	}
-	request := broker.Request{Key: p.row.BrokerKey, Body: p.row.BrokerRequest, SendBefore: in.sendBefore}
+	request := broker.Request{Key: p.row.BrokerKey, Account: p.row.BrokerAccount, Body: p.row.BrokerRequest, SendBefore: in.sendBefore}
 	return s.exchange(ctx, callReplay, request.Key, call, func(ctx context.Context) broker.Answer {
 		return s.broker.Place(ctx, request)
 	})
@@ -83,7 +83,7 @@ func insertLookup(ctx context.Context, queries *db.Queries, p *pass, a broker.An
 	text, _ := truncate(a.Body, MaxStoredBody)
 	err := queries.InsertLookup(ctx, db.InsertLookupParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, DurationMs: a.Duration.Milliseconds(),
-		Took: a.Duration.Seconds(), Result: string(a.Verdict), ResultReason: sanitizeText(resultReason(a)),
+		Took: a.Duration.Seconds(), Result: string(a.Verdict), ResultReason: sanitizeReason(resultReason(a)),
 		StatusCode: int32(a.StatusCode), Answer: text,
 	})
 	if err != nil {

@@ -16,8 +16,8 @@ type row = db.TransactionHistory
 func fromRow(r row) Purchase {
 	p := Purchase{
 		ID: r.ID, AccountID: r.AccountID, Status: Status(r.Status), Version: int(r.Version),
-		Order: orderOf(r), Hold: r.Hold, Cost: r.Cost, FilledQuantity: r.FilledQuantity,
-		Metadata: r.Metadata, Reason: r.Reason, Attempts: int(r.Attempts), NextRetry: r.NextRetry,
+		Order: orderOf(r), Broker: r.Broker, BrokerKey: r.BrokerKey, ValidUntil: r.ValidUntil, Hold: r.Hold, Cost: r.Cost, FilledQuantity: r.FilledQuantity,
+		Metadata: r.Metadata, Reason: r.Reason, Attempts: int(r.Attempts), NextRetry: r.NextRetry, UnknownSince: r.UnknownSince,
 		Response: responseOf(r), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, SettledAt: r.SettledAt,
 	}
 	if r.Evidence != nil {
@@ -29,7 +29,7 @@ func fromRow(r row) Purchase {
 
 func orderOf(r row) broker.Order {
 	return broker.Order{
-		Account: r.AccountID, Symbol: r.Symbol, Currency: r.Currency,
+		Account: r.BrokerAccount, Symbol: r.Symbol, Currency: r.Currency,
 		Quantity: r.Quantity, LimitPrice: r.LimitPrice, Notional: r.Notional,
 	}
 }

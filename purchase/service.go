@@ -64,10 +64,10 @@ type Service struct {
 	expediting chan struct{}
 	// Concurrent submissions share the statements of records and settlements, concurrent
 	// passes those of claims and conclusions.
-	records       *batcher[draft, recordResult]
-	settleBatcher *batcher[transition, settleResult]
+	records       *lanes[draft, recordResult]
+	settleBatcher *lanes[transition, settleResult]
 	claims        *batcher[uuid.UUID, *db.ClaimPassesRow]
-	passBatcher   *batcher[transition, settleResult]
+	passBatcher   *lanes[transition, settleResult]
 	// alarmed is when each type of alert was last raised here.
 	alarmed sync.Map
 	finals  finalCounts
@@ -84,10 +84,10 @@ func New(p Params) *Service {
 		observer: p.Observer, log: p.Log, expediting: make(chan struct{}, maxExpediting),
 	}
 	always, never := func(error) bool { return true }, func(error) bool { return false }
-	s.records = newBatcher(recordTimeout, runsAlone, s.recordAll)
-	s.settleBatcher = newBatcher(settleTimeout, always, s.settleAll)
-	s.claims = newBatcher(settleTimeout, never, s.claimAll)
-	s.passBatcher = newBatcher(settleTimeout, always, s.settleAll)
+	s.records = newLanes(recordTimeout, recordsAlone, draft.accountID, s.recordAll)
+	s.settleBatcher = newLanes(settleTimeout, always, transition.accountID, s.settleAll)
+	s.passBatcher = newLanes(settleTimeout, always, transition.accountID, s.settleAll)
+	s.claims = newBatcher(settleTimeout, maxStatements, never, s.claimAll)
 	return s
 }
 

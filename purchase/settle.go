@@ -74,7 +74,7 @@ func (s *Service) applyReply(ctx context.Context, t transition) (row, bool, erro
 }
 
 // settleAll applies transitions in one statement, at most one of each purchase.
-func (s *Service) settleAll(ctx context.Context, changes []transition) []result[settleResult] {
+func (s *Service) settleAll(ctx context.Context, changes []transition, lockTimeout time.Duration) []result[settleResult] {
 	done := make([]result[settleResult], len(changes))
 	at := make(map[uuid.UUID]int, len(changes))
 	once := make([]transition, 0, len(changes))
@@ -85,7 +85,7 @@ func (s *Service) settleAll(ctx context.Context, changes []transition) []result[
 			once = append(once, t)
 		}
 	}
-	rows, err := s.applyTransitions(ctx, once)
+	rows, err := s.applyTransitions(ctx, once, lockTimeout)
 	for _, i := range at {
 		done[i].err = err
 	}

@@ -55,7 +55,22 @@ type option func(*purchase.Policy, *httpbroker.Config, *broker.GateConfig)
 
 func setup(t *testing.T, options ...option) *bundle {
 	t.Helper()
-	pool := pgtest.New(t)
+	return setupIn(t, pgtest.New(t), options...)
+}
+
+// setupOn is a setup in a cluster of the test's own.
+func setupOn(t *testing.T, cluster *pgtest.Cluster, options ...option) *bundle {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), cluster.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return setupIn(t, pool, options...)
+}
+
+func setupIn(t *testing.T, pool *pgxpool.Pool, options ...option) *bundle {
+	t.Helper()
 	fake := newFakeBroker(t)
 	policy := purchase.Policy{
 		RetryBase: time.Minute, RetryCap: 30 * time.Minute, Jitter: 0.2, MaxAttempts: 20,

@@ -77,7 +77,36 @@ func (s Status) Outcome() Outcome {
 	}
 }
 
-// Evidence says what ended a purchase.
+// Certainty is how sure the outcome of a purchase is.
+type Certainty string
+
+// The certainties.
+const (
+	// Settled: final.
+	Settled Certainty = "settled"
+	// Working: the broker has confirmed the order and is processing it.
+	Working Certainty = "working"
+	// Uncertain: the outcome is unknown.
+	Uncertain Certainty = "uncertain"
+	// Review: an operator must decide.
+	Review Certainty = "review"
+)
+
+// CertaintyOf returns how sure the outcome of a purchase with this status and reason is.
+func CertaintyOf(s Status, reason string) Certainty {
+	switch {
+	case s.Final():
+		return Settled
+	case s == ManualReview:
+		return Review
+	case s == Unknown && reason == reasonProcessing:
+		return Working
+	default:
+		return Uncertain
+	}
+}
+
+// Evidence says what settled a purchase.
 type Evidence string
 
 // What can end one: the first call's reply, a pass's lookup or replay, an operator.
@@ -99,4 +128,7 @@ const (
 	ReasonExpired            = "expired"
 	ReasonOperator           = "operator"
 	ReasonBroker4xx          = "broker_4xx"
+
+	// reasonProcessing is broker.InProcessing.
+	reasonProcessing = "processing"
 )

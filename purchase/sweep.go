@@ -73,7 +73,7 @@ func (s *Service) sweep(ctx context.Context, next func(after uuid.UUID) ([]trans
 		}
 		after = changes[len(changes)-1].id
 		n, err := oneByOne(changes, func(batch []transition) (int, error) {
-			rows, err := s.applyTransitions(ctx, batch)
+			rows, err := s.applyTransitions(ctx, batch, laneLockTimeout)
 			return len(rows), err
 		})
 		changed, failed = changed+n, errors.Join(failed, err)

@@ -23,6 +23,7 @@ const (
 // cause has one constructor; all of them are below.
 type transition struct {
 	id      uuid.UUID
+	account string
 	from    Status
 	version int32
 	claim   int64
@@ -48,6 +49,8 @@ type transition struct {
 	short bool
 }
 
+func (t transition) accountID() string { return t.account }
+
 // exchange is the call that gave a transition its evidence; call is empty if none did.
 type exchange struct {
 	call      string
@@ -69,7 +72,7 @@ type note struct{ code, detail string }
 // minimum until the first pass.
 func replyTransition(r row, by exchange, wait time.Duration) transition {
 	t := transition{
-		id: r.ID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient, exchange: by,
+		id: r.ID, account: r.AccountID, from: Pending, version: r.Version, claim: anyClaim, actor: actorClient, exchange: by,
 	}
 	switch {
 	case by.mismatch != "":
@@ -99,7 +102,7 @@ func lateReplyTransition(now row, reply transition) transition {
 // passTransition is what a pass decided.
 func passTransition(p *pass, d decision, by exchange) transition {
 	t := transition{
-		id: p.row.ID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
+		id: p.row.ID, account: p.row.AccountID, from: Unknown, version: p.row.Version, claim: p.row.Claim,
 		actor: actorWorker, passes: 1, exchange: by, job: p.job,
 	}
 	t.exchange.brokerKey = p.row.BrokerKey

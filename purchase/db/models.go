@@ -53,11 +53,12 @@ type TransactionHistory struct {
 	Hold                decimal.Decimal
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
-	Metadata            string
 	ValidUntil          *time.Time
+	Metadata            string
 	Reason              *string
 	Evidence            *string
 	Broker              string
+	BrokerAccount       string
 	BrokerKey           string
 	BrokerRequest       []byte
 	RequestHash         []byte

@@ -31,7 +31,7 @@ SET claim        = h.claim + 1,
     leased_until = now() + make_interval(secs => $1::double precision),
     next_retry   = now() + make_interval(secs => $1::double precision)
 WHERE h.id = ANY (ARRAY(SELECT f.id FROM free f))
-RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at,
+RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.valid_until, h.metadata, h.reason, h.evidence, h.broker, h.broker_account, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at,
           -- The ages, in seconds by the database's clock, that the pass decides by.
           EXTRACT(EPOCH FROM clock_timestamp() - h.unknown_since)::double precision AS unknown_age,
           EXTRACT(EPOCH FROM clock_timestamp() - h.created_at)::double precision    AS created_age,
@@ -99,11 +99,12 @@ func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]Cla
 			&i.TransactionHistory.Hold,
 			&i.TransactionHistory.Cost,
 			&i.TransactionHistory.FilledQuantity,
-			&i.TransactionHistory.Metadata,
 			&i.TransactionHistory.ValidUntil,
+			&i.TransactionHistory.Metadata,
 			&i.TransactionHistory.Reason,
 			&i.TransactionHistory.Evidence,
 			&i.TransactionHistory.Broker,
+			&i.TransactionHistory.BrokerAccount,
 			&i.TransactionHistory.BrokerKey,
 			&i.TransactionHistory.BrokerRequest,
 			&i.TransactionHistory.RequestHash,
@@ -169,7 +170,7 @@ WITH deferred AS (
                                      ELSE $11::boolean END,
         updated_at    = now()
     WHERE h.id = $12 AND h.status = $13::text AND h.claim = $14::bigint
-    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.valid_until, h.metadata, h.reason, h.evidence, h.broker, h.broker_account, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), answered AS (
     UPDATE broker_attempt b
     SET duration_ms = $15::bigint,
@@ -189,7 +190,7 @@ WITH deferred AS (
     -- A pass of a broker without lookup may have made no call at all.
     WHERE $4::bigint = 0 AND $16::text <> ''
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM deferred
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM deferred
 `
 
 type DeferPassParams struct {
@@ -229,11 +230,12 @@ type DeferPassRow struct {
 	Hold                decimal.Decimal
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
-	Metadata            string
 	ValidUntil          *time.Time
+	Metadata            string
 	Reason              *string
 	Evidence            *string
 	Broker              string
+	BrokerAccount       string
 	BrokerKey           string
 	BrokerRequest       []byte
 	RequestHash         []byte
@@ -301,11 +303,12 @@ func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPass
 		&i.Hold,
 		&i.Cost,
 		&i.FilledQuantity,
-		&i.Metadata,
 		&i.ValidUntil,
+		&i.Metadata,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
+		&i.BrokerAccount,
 		&i.BrokerKey,
 		&i.BrokerRequest,
 		&i.RequestHash,
@@ -340,7 +343,7 @@ UPDATE transaction_history
 SET next_retry = now(),
     updated_at = now()
 WHERE id = $1 AND status = $2::text
-RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
+RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
 `
 
 // An operator's decision on UNKNOWN: the next pass is due at once. A pass in progress
@@ -363,11 +366,12 @@ func (q *Queries) DueNow(ctx context.Context, iD uuid.UUID, unknown string) (Tra
 		&i.Hold,
 		&i.Cost,
 		&i.FilledQuantity,
-		&i.Metadata,
 		&i.ValidUntil,
+		&i.Metadata,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
+		&i.BrokerAccount,
 		&i.BrokerKey,
 		&i.BrokerRequest,
 		&i.RequestHash,
@@ -580,7 +584,7 @@ SET order_named     = true,
     replay_code     = NULL,
     next_retry      = CASE WHEN status = $2::text THEN now() END
 WHERE id = $3 AND status NOT IN ('COMPLETED', 'REJECTED')
-RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
+RETURNING id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at
 `
 
 // Keeps that the broker named an order, whoever holds the claim by now and whatever the
@@ -603,11 +607,12 @@ func (q *Queries) RememberOrder(ctx context.Context, orderID *string, unknown st
 		&i.Hold,
 		&i.Cost,
 		&i.FilledQuantity,
-		&i.Metadata,
 		&i.ValidUntil,
+		&i.Metadata,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
+		&i.BrokerAccount,
 		&i.BrokerKey,
 		&i.BrokerRequest,
 		&i.RequestHash,

@@ -77,7 +77,7 @@ func (q *Queries) FinalCounts(ctx context.Context) (FinalCountsRow, error) {
 }
 
 const listAccountPurchases = `-- name: ListAccountPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE account_id = $1
   AND ($2::text IS NULL OR status = $2::text)
   AND created_at <= $3
@@ -124,11 +124,12 @@ func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurch
 			&i.Hold,
 			&i.Cost,
 			&i.FilledQuantity,
-			&i.Metadata,
 			&i.ValidUntil,
+			&i.Metadata,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
+			&i.BrokerAccount,
 			&i.BrokerKey,
 			&i.BrokerRequest,
 			&i.RequestHash,
@@ -166,7 +167,7 @@ func (q *Queries) ListAccountPurchases(ctx context.Context, arg ListAccountPurch
 }
 
 const listOpenPurchases = `-- name: ListOpenPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE status = $1::text
   AND status IN ('PENDING', 'UNKNOWN', 'MANUAL_REVIEW')
   AND ($2::text IS NULL OR account_id = $2::text)
@@ -211,11 +212,12 @@ func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesPa
 			&i.Hold,
 			&i.Cost,
 			&i.FilledQuantity,
-			&i.Metadata,
 			&i.ValidUntil,
+			&i.Metadata,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
+			&i.BrokerAccount,
 			&i.BrokerKey,
 			&i.BrokerRequest,
 			&i.RequestHash,
@@ -253,7 +255,7 @@ func (q *Queries) ListOpenPurchases(ctx context.Context, arg ListOpenPurchasesPa
 }
 
 const listPurchases = `-- name: ListPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE ($1::text IS NULL OR status = $1::text)
   AND id < $2::uuid
 ORDER BY id DESC
@@ -286,11 +288,12 @@ func (q *Queries) ListPurchases(ctx context.Context, status *string, before uuid
 			&i.Hold,
 			&i.Cost,
 			&i.FilledQuantity,
-			&i.Metadata,
 			&i.ValidUntil,
+			&i.Metadata,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
+			&i.BrokerAccount,
 			&i.BrokerKey,
 			&i.BrokerRequest,
 			&i.RequestHash,
@@ -328,7 +331,7 @@ func (q *Queries) ListPurchases(ctx context.Context, status *string, before uuid
 }
 
 const listRejectedPurchases = `-- name: ListRejectedPurchases :many
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history
 WHERE status = 'REJECTED'
   AND id < $1::uuid
 ORDER BY id DESC
@@ -359,11 +362,12 @@ func (q *Queries) ListRejectedPurchases(ctx context.Context, before uuid.UUID, p
 			&i.Hold,
 			&i.Cost,
 			&i.FilledQuantity,
-			&i.Metadata,
 			&i.ValidUntil,
+			&i.Metadata,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
+			&i.BrokerAccount,
 			&i.BrokerKey,
 			&i.BrokerRequest,
 			&i.RequestHash,

@@ -12,20 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-const lockAccount = `-- name: LockAccount :one
-SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE
-`
-
-// Waits for whoever writes the account's balance, and keeps others from it.
-func (q *Queries) LockAccount(ctx context.Context, id string) (string, error) {
-	row := q.db.QueryRow(ctx, lockAccount, id)
-	var id_2 string
-	err := row.Scan(&id_2)
-	return id_2, err
-}
-
 const purchaseByID = `-- name: PurchaseByID :one
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE id = $1
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE id = $1
 `
 
 func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHistory, error) {
@@ -46,11 +34,12 @@ func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHi
 		&i.Hold,
 		&i.Cost,
 		&i.FilledQuantity,
-		&i.Metadata,
 		&i.ValidUntil,
+		&i.Metadata,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
+		&i.BrokerAccount,
 		&i.BrokerKey,
 		&i.BrokerRequest,
 		&i.RequestHash,
@@ -81,7 +70,7 @@ func (q *Queries) PurchaseByID(ctx context.Context, id uuid.UUID) (TransactionHi
 }
 
 const purchaseByKey = `-- name: PurchaseByKey :one
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE account_id = $1 AND idempotency_key = $2
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM transaction_history WHERE account_id = $1 AND idempotency_key = $2
 `
 
 func (q *Queries) PurchaseByKey(ctx context.Context, accountID string, idempotencyKey string) (TransactionHistory, error) {
@@ -102,11 +91,12 @@ func (q *Queries) PurchaseByKey(ctx context.Context, accountID string, idempoten
 		&i.Hold,
 		&i.Cost,
 		&i.FilledQuantity,
-		&i.Metadata,
 		&i.ValidUntil,
+		&i.Metadata,
 		&i.Reason,
 		&i.Evidence,
 		&i.Broker,
+		&i.BrokerAccount,
 		&i.BrokerKey,
 		&i.BrokerRequest,
 		&i.RequestHash,
@@ -137,7 +127,7 @@ func (q *Queries) PurchaseByKey(ctx context.Context, accountID string, idempoten
 }
 
 const recordPurchases = `-- name: RecordPurchases :many
-WITH input AS (
+WITH input AS MATERIALIZED (
     SELECT unnest($1::uuid[])               AS id,
            unnest($2::text[])       AS account_id,
            unnest($3::text[])  AS idempotency_key,
@@ -148,35 +138,59 @@ WITH input AS (
            unnest($8::text[])         AS notional,
            unnest($9::text[])        AS currency,
            unnest($10::text[])::numeric    AS hold,
-           unnest($11::text[])          AS metadata,
-           unnest($12::text[])           AS broker,
-           unnest($13::text[])       AS broker_key,
-           unnest($14::bytea[])  AS broker_request,
-           unnest($15::bytea[])   AS request_hash
+           -- As given, or empty: then ttl seconds from now, or never if that is 0.
+           unnest($11::text[])      AS valid_until,
+           unnest($12::double precision[])  AS ttl,
+           unnest($13::text[])          AS metadata,
+           unnest($14::text[])           AS broker,
+           unnest($15::text[])   AS broker_account,
+           unnest($16::text[])       AS broker_key,
+           unnest($17::bytea[])  AS broker_request,
+           unnest($18::bytea[])   AS request_hash
+    -- How long to wait for a locked account; for this transaction only.
+    WHERE set_config('lock_timeout', $19::text, true) <> ''
+), keyed AS MATERIALIZED (
+    SELECT i.id, i.account_id, i.idempotency_key, i.fingerprint, i.symbol, i.quantity, i.limit_price, i.notional, i.currency, i.hold, i.valid_until, i.ttl, i.metadata, i.broker, i.broker_account, i.broker_key, i.broker_request, i.request_hash,
+           CASE WHEN i.valid_until <> '' THEN i.valid_until::timestamptz
+                WHEN i.ttl > 0 THEN now() + make_interval(secs => i.ttl) END AS expires,
+           row_number() OVER (PARTITION BY i.account_id, i.idempotency_key ORDER BY i.id) = 1
+               AND pg_try_advisory_xact_lock(hashtextextended(i.account_id || ' ' || i.idempotency_key, 0)) AS free
+    FROM input i
 ), locked AS (
     SELECT a.id, a.available, a.currency
     FROM account a
-    WHERE a.id = ANY ($2::text[])
+    WHERE a.id = ANY (ARRAY(SELECT k.account_id FROM keyed k WHERE k.free))
     ORDER BY a.id
     FOR NO KEY UPDATE
+), checked AS MATERIALIZED (
+    SELECT k.id, k.account_id, k.idempotency_key, k.fingerprint, k.symbol, k.quantity, k.limit_price, k.notional, k.currency, k.hold, k.valid_until, k.ttl, k.metadata, k.broker, k.broker_account, k.broker_key, k.broker_request, k.request_hash, k.expires, k.free, l.available,
+           CASE WHEN NOT k.free THEN 'in_flight'
+                WHEN l.id IS NULL THEN 'no_account'
+                WHEN purchase_exists(l.id, k.idempotency_key) THEN 'repeated'
+                WHEN k.expires <= now() THEN 'expired'
+                WHEN k.hold > l.available THEN 'insufficient'
+                ELSE 'contended' END AS outcome
+    FROM keyed k
+    LEFT JOIN locked l ON l.id = k.account_id AND l.currency = k.currency
 ), affordable AS (
-    SELECT i.id, i.account_id, i.idempotency_key, i.fingerprint, i.symbol, i.quantity, i.limit_price, i.notional, i.currency, i.hold, i.metadata, i.broker, i.broker_key, i.broker_request, i.request_hash, sum(i.hold) OVER (PARTITION BY i.account_id ORDER BY i.id) <= l.available AS enough
-    FROM input i
-    JOIN locked l ON l.id = i.account_id AND l.currency = i.currency
+    SELECT c.id, c.account_id, c.idempotency_key, c.fingerprint, c.symbol, c.quantity, c.limit_price, c.notional, c.currency, c.hold, c.valid_until, c.ttl, c.metadata, c.broker, c.broker_account, c.broker_key, c.broker_request, c.request_hash, c.expires, c.free, c.available, c.outcome, sum(c.hold) OVER (PARTITION BY c.account_id ORDER BY c.id) <= c.available AS enough
+    FROM checked c
+    WHERE c.outcome = 'contended'
 ), recorded AS (
     INSERT INTO transaction_history (
         id, account_id, idempotency_key, fingerprint, symbol, quantity, limit_price, notional, currency,
-        hold, metadata, broker, broker_key, broker_request, request_hash, send_until
+        hold, valid_until, metadata, broker, broker_account, broker_key, broker_request, request_hash,
+        send_until
     )
     SELECT id, account_id, idempotency_key, fingerprint, symbol,
            NULLIF(quantity, '')::numeric, NULLIF(limit_price, '')::numeric, NULLIF(notional, '')::numeric,
-           currency, hold, metadata, broker, broker_key, broker_request, request_hash,
+           currency, hold, expires, metadata, broker, broker_account, broker_key, broker_request, request_hash,
            -- The record is the first call's intent: later than this it is not sent.
-           now() + make_interval(secs => $16::double precision)
+           LEAST(now() + make_interval(secs => $20::double precision), expires)
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING
-    RETURNING id, account_id, hold, created_at
+    RETURNING id, account_id, hold, valid_until
 ), held AS (
     UPDATE account a
     SET available = a.available - r.hold,
@@ -184,7 +198,10 @@ WITH input AS (
     FROM (SELECT account_id, sum(hold) AS hold FROM recorded GROUP BY account_id) r
     WHERE a.id = ANY ($2::text[]) AND a.id = r.account_id
 )
-SELECT id, created_at FROM recorded
+SELECT c.id::uuid AS id, (CASE WHEN r.id IS NOT NULL THEN 'recorded' ELSE c.outcome END)::text AS outcome,
+       now()::timestamptz AS recorded_at, r.valid_until
+FROM checked c
+LEFT JOIN recorded r ON r.id = c.id
 `
 
 type RecordPurchasesParams struct {
@@ -198,26 +215,36 @@ type RecordPurchasesParams struct {
 	Notionals       []string
 	Currencies      []string
 	Holds           []string
+	ValidUntils     []string
+	Ttls            []float64
 	Metadata        []string
 	Brokers         []string
+	BrokerAccounts  []string
 	BrokerKeys      []string
 	BrokerRequests  [][]byte
 	RequestHashes   [][]byte
+	LockTimeout     string
 	SendWithin      float64
 }
 
 type RecordPurchasesRow struct {
-	ID        uuid.UUID
-	CreatedAt time.Time
+	ID         uuid.UUID
+	Outcome    string
+	RecordedAt time.Time
+	ValidUntil *time.Time
 }
 
-// Holds the money and inserts PENDING, for one purchase or many, and returns what was
-// recorded. A purchase that is not returned was not affordable, has an account that
-// does not exist or keeps another currency, or repeats a key; nothing moved for it.
-// Accounts are locked first and in order: two batches never wait for each other in a
-// circle, and a repeat sees what the first one did.
-// Wherever a table is joined here, it is also restricted by "= ANY": a plan that was made
-// while the table was small must not read all of it when it has grown.
+// Holds the money and inserts PENDING, for one purchase or many, and returns for each what
+// it did: recorded; repeated (the key is used); in_flight (another transaction is recording
+// this key and has not ended); no_account (it does not exist or has another currency);
+// expired (its valid_until has passed); insufficient; or contended (affordable, but not
+// together with the others of this batch). Only a recorded one changes anything.
+// First each key is locked, without waiting, until the transaction has ended, its commit
+// included. Then accounts are locked, in order, so that two batches never deadlock. A
+// repeated key is left out before the INSERT, which would wait for whoever is writing that
+// purchase, with the account locked.
+// Tables that are joined are also restricted by "= ANY": a plan that was made while the
+// table was small must not read all of it when it has grown.
 func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams) ([]RecordPurchasesRow, error) {
 	rows, err := q.db.Query(ctx, recordPurchases,
 		arg.Ids,
@@ -230,11 +257,15 @@ func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams
 		arg.Notionals,
 		arg.Currencies,
 		arg.Holds,
+		arg.ValidUntils,
+		arg.Ttls,
 		arg.Metadata,
 		arg.Brokers,
+		arg.BrokerAccounts,
 		arg.BrokerKeys,
 		arg.BrokerRequests,
 		arg.RequestHashes,
+		arg.LockTimeout,
 		arg.SendWithin,
 	)
 	if err != nil {
@@ -244,7 +275,12 @@ func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams
 	var items []RecordPurchasesRow
 	for rows.Next() {
 		var i RecordPurchasesRow
-		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Outcome,
+			&i.RecordedAt,
+			&i.ValidUntil,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -52,6 +52,8 @@ WITH input AS (
            -- Whether the answer names an order under this key, and which.
            unnest($28::boolean[])        AS names_order,
            unnest($29::text[])       AS named_order_id
+    -- How long to wait for a locked row; for this transaction only.
+    WHERE set_config('lock_timeout', $30::text, true) <> ''
 ), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -87,8 +89,8 @@ WITH input AS (
       AND (h.claim = i.claim
            -- Whoever holds no claim leaves a purchase alone while a send may be in flight.
            OR (i.claim < 0 AND (i.from_status <> 'UNKNOWN' OR h.send_until IS NULL
-               OR h.send_until + make_interval(secs => $30::double precision) <= clock_timestamp())))
-    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
+               OR h.send_until + make_interval(secs => $31::double precision) <= clock_timestamp())))
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.valid_until, h.metadata, h.reason, h.evidence, h.broker, h.broker_account, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id,
            sum(hold)                                    AS hold,
@@ -164,7 +166,7 @@ WITH input AS (
     JOIN input i ON i.id = m.id
     WHERE m.status = 'MANUAL_REVIEW'
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
 `
 
 type ApplyTransitionsParams struct {
@@ -197,6 +199,7 @@ type ApplyTransitionsParams struct {
 	Telling          []bool
 	NamesOrder       []bool
 	NamedOrderIds    []string
+	LockTimeout      string
 	CallTimeout      float64
 }
 
@@ -215,11 +218,12 @@ type ApplyTransitionsRow struct {
 	Hold                decimal.Decimal
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
-	Metadata            string
 	ValidUntil          *time.Time
+	Metadata            string
 	Reason              *string
 	Evidence            *string
 	Broker              string
+	BrokerAccount       string
 	BrokerKey           string
 	BrokerRequest       []byte
 	RequestHash         []byte
@@ -284,6 +288,7 @@ func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsPara
 		arg.Telling,
 		arg.NamesOrder,
 		arg.NamedOrderIds,
+		arg.LockTimeout,
 		arg.CallTimeout,
 	)
 	if err != nil {
@@ -308,11 +313,12 @@ func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsPara
 			&i.Hold,
 			&i.Cost,
 			&i.FilledQuantity,
-			&i.Metadata,
 			&i.ValidUntil,
+			&i.Metadata,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
+			&i.BrokerAccount,
 			&i.BrokerKey,
 			&i.BrokerRequest,
 			&i.RequestHash,
@@ -363,6 +369,7 @@ WITH input AS MATERIALIZED (
            unnest($10::text[])            AS body,
            unnest($11::boolean[])      AS truncated,
            unnest($12::bigint[])       AS duration_ms
+    WHERE set_config('lock_timeout', $13::text, true) <> ''
 ), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -386,8 +393,8 @@ WITH input AS MATERIALIZED (
     FROM input i
     WHERE h.id = ANY ($1::uuid[])
       AND h.id = i.id
-      AND h.status = $13::text
-    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.metadata, h.valid_until, h.reason, h.evidence, h.broker, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
+      AND h.status = $14::text
+    RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.valid_until, h.metadata, h.reason, h.evidence, h.broker, h.broker_account, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id, sum(hold) AS hold, sum(COALESCE(cost, 0)) AS cost
     FROM changed
@@ -407,9 +414,9 @@ WITH input AS MATERIALIZED (
     WHERE a.id = ANY (ARRAY(SELECT s.account_id FROM settled s)) AND a.id = s.account_id
 ), event AS (
     INSERT INTO outbox (transaction_id, account_id, version, status, previous_status, reason)
-    SELECT id, account_id, 2, status, $13::text, reason FROM changed
+    SELECT id, account_id, 2, status, $14::text, reason FROM changed
 )
-SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, metadata, valid_until, reason, evidence, broker, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
+SELECT id, account_id, idempotency_key, fingerprint, status, version, symbol, quantity, limit_price, notional, currency, hold, cost, filled_quantity, valid_until, metadata, reason, evidence, broker, broker_account, broker_key, broker_request, request_hash, broker_order_id, broker_status_code, broker_body, broker_body_truncated, place_result, place_reason, place_status_code, place_duration_ms, send_until, send_ended_at, replay_code, absences, absent_at, order_named, attempts, next_retry, unknown_since, claim, leased_until, created_at, updated_at, settled_at FROM changed
 `
 
 type SettleRepliesParams struct {
@@ -425,6 +432,7 @@ type SettleRepliesParams struct {
 	Bodies           []string
 	Truncated        []bool
 	Durations        []int64
+	LockTimeout      string
 	Pending          string
 }
 
@@ -443,11 +451,12 @@ type SettleRepliesRow struct {
 	Hold                decimal.Decimal
 	Cost                decimal.NullDecimal
 	FilledQuantity      decimal.NullDecimal
-	Metadata            string
 	ValidUntil          *time.Time
+	Metadata            string
 	Reason              *string
 	Evidence            *string
 	Broker              string
+	BrokerAccount       string
 	BrokerKey           string
 	BrokerRequest       []byte
 	RequestHash         []byte
@@ -492,6 +501,7 @@ func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([
 		arg.Bodies,
 		arg.Truncated,
 		arg.Durations,
+		arg.LockTimeout,
 		arg.Pending,
 	)
 	if err != nil {
@@ -516,11 +526,12 @@ func (q *Queries) SettleReplies(ctx context.Context, arg SettleRepliesParams) ([
 			&i.Hold,
 			&i.Cost,
 			&i.FilledQuantity,
-			&i.Metadata,
 			&i.ValidUntil,
+			&i.Metadata,
 			&i.Reason,
 			&i.Evidence,
 			&i.Broker,
+			&i.BrokerAccount,
 			&i.BrokerKey,
 			&i.BrokerRequest,
 			&i.RequestHash,

@@ -20,14 +20,17 @@ CREATE TABLE transaction_history (
     hold                  numeric     NOT NULL,
     cost                  numeric,
     filled_quantity       numeric,
-    metadata              text        NOT NULL DEFAULT '{}',
-    -- After this nothing is sent for the purchase; NULL: no limit.
+    -- After it nothing more is sent for this purchase: as given, or a default of the time it
+    -- was recorded.
     valid_until           timestamptz,
+    metadata              text        NOT NULL DEFAULT '{}',
     reason                text,
     evidence              text,
 
     -- The broker that was asked, the key and the very bytes of every attempt.
     broker                text COLLATE "C" NOT NULL,
+    -- The account's name at the broker.
+    broker_account        text        NOT NULL DEFAULT '',
     broker_key            text COLLATE "C" NOT NULL,
     broker_request        bytea       NOT NULL,
     request_hash          bytea       NOT NULL,
@@ -95,6 +98,21 @@ CREATE TABLE transaction_history (
     CONSTRAINT transaction_history_attempts_check CHECK (attempts >= 0),
     CONSTRAINT transaction_history_absences_check CHECK (absences >= 0)
 ) WITH (fillfactor = 80);
+
+-- +goose StatementBegin
+-- Reports whether a key was used before. A function, because each of its statements sees
+-- what is committed by then: RecordPurchases calls it once it has locked the account, and
+-- from then on nobody else can record a purchase of that account. The key's index is used
+-- whatever the statistics of a table that grows fast say.
+CREATE FUNCTION purchase_exists(account text, key text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET enable_seqscan = off
+AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM transaction_history h WHERE h.account_id = account AND h.idempotency_key = key);
+END
+$$;
+-- +goose StatementEnd
 
 -- One broker order belongs to one purchase. Hashed, for a broker's id may be longer than
 -- an index takes.

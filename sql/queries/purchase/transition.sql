@@ -43,6 +43,8 @@ WITH input AS (
            -- Whether the answer names an order under this key, and which.
            unnest(@names_order::boolean[])        AS names_order,
            unnest(@named_order_ids::text[])       AS named_order_id
+    -- How long to wait for a locked row; for this transaction only.
+    WHERE set_config('lock_timeout', @lock_timeout::text, true) <> ''
 ), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
@@ -174,6 +176,7 @@ WITH input AS MATERIALIZED (
            unnest(@bodies::text[])            AS body,
            unnest(@truncated::boolean[])      AS truncated,
            unnest(@durations::bigint[])       AS duration_ms
+    WHERE set_config('lock_timeout', @lock_timeout::text, true) <> ''
 ), changed AS (
     UPDATE transaction_history h
     SET status                = i.status,
