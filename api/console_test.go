@@ -180,7 +180,7 @@ func TestConsolePages(t *testing.T) {
 		b.open("/console/nothing").wantStatus(404)
 	})
 	t.Run("PurchaseShowsTheKeyThatTheBrokerKnows", func(t *testing.T) {
-		b.open("/console/purchases/" + review).wantOnPage("hf-" + review)
+		b.open("/console/purchases/" + review).wantOnPage(b.brokerKey(review))
 	})
 	t.Run("SaysNothingThatIsNotSo", func(t *testing.T) {
 		for _, word := range []string{"resolved", "reconciled", "switched", "x"} {

@@ -265,7 +265,7 @@ func TestHistory(t *testing.T) {
 			told = append(told, fmt.Sprintf("%v", e["code"]))
 		}
 	}
-	want := []string{"PENDING client", "place uncertain", "UNKNOWN client", "lookup accepted", "MANUAL_REVIEW worker", "mismatch", "COMPLETED operator", "resolution"}
+	want := []string{"PENDING client", "place uncertain", "UNKNOWN client", "lookup uncertain", "MANUAL_REVIEW worker", "mismatch", "COMPLETED operator", "resolution"}
 	slices.Sort(told[5:])
 	slices.Sort(want[5:])
 	if !slices.Equal(told, want) {

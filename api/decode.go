@@ -142,17 +142,16 @@ func (b *body) fault(location, message string) {
 	b.faults = append(b.faults, fieldError{shorten(location), message})
 }
 
-// take returns a field's value; false where it is absent.
+// take returns a field's value; false if it is absent. A field that is null is absent.
 func (b *body) take(field string) (jsontext.Value, bool) {
 	b.taken[field] = true
-	value, ok := b.fields[field]
-	return value, ok
+	return b.fields[field], b.has(field)
 }
 
 // has reports whether the client sent a field.
 func (b *body) has(field string) bool {
-	_, ok := b.fields[field]
-	return ok
+	value, ok := b.fields[field]
+	return ok && value.Kind() != 'n'
 }
 
 // problem returns what is wrong with the object, unknown fields included, or nil. It

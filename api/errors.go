@@ -88,6 +88,13 @@ func inProgressProblem(err error) *problem {
 }
 
 func unavailableProblem(err error) *problem {
+	var unknown *purchase.FateUnknownError
+	if errors.As(err, &unknown) {
+		return &problem{
+			slug: fateUnknown, detail: "this request has not called the broker, but the purchase may exist and be reconciled: " +
+				"repeat the request with the same key", cause: unknown.Err, retryAfter: max(unknown.RetryAfter, time.Second),
+		}
+	}
 	var refused *purchase.UnavailableError
 	if errors.As(err, &refused) {
 		return &problem{

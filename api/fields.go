@@ -208,6 +208,35 @@ func (b *body) duration(field string) time.Duration {
 	return d
 }
 
+// instant takes an RFC 3339 time. Whether it is in the future is for the database's clock
+// to say; one that no clock can take for the future is invalid here.
+func (b *body) instant(field string) *time.Time {
+	value, ok := b.take(field)
+	if !ok {
+		return nil
+	}
+	s, ok := b.stringOf(field, value)
+	if !ok {
+		return nil
+	}
+	var t time.Time
+	if err := t.UnmarshalText([]byte(s)); err != nil || t.UTC().Year() > maxYear {
+		b.fault(field, "must be an RFC 3339 time such as 2030-01-31T15:30:00Z")
+		return nil
+	}
+	if t.UTC().Year() < minYear {
+		b.fault(field, "must be in the future")
+	}
+	return &t
+}
+
+// The years that a time may be in: what can still be written as RFC 3339, and what a
+// clock can show.
+const (
+	minYear = 2000
+	maxYear = 9999
+)
+
 // oneOf takes one word of several.
 func (b *body) oneOf(field string, words ...string) string {
 	valid := func(s string) bool {

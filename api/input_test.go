@@ -23,7 +23,7 @@ func TestWrongInput(t *testing.T) {
 	}
 	badDecimals := []any{
 		"0", "0.0", "000", "-1", "+1", "1e3", "1E3", "NaN", "Infinity", "inf", "", " ", " 1", "1 ", "1.", ".5", "1,5", "1_000",
-		"0x10", "١", "1.2.3", "1\u0000", "1234567890123", "1.1234567890", 10, 10.5, true, nil, []any{"1"}, fields{"a": 1},
+		"0x10", "١", "1.2.3", "1\u0000", "1234567890123", "1.1234567890", 10, 10.5, true, []any{"1"}, fields{"a": 1},
 	}
 	t.Run("Decimals", func(t *testing.T) {
 		for _, field := range []string{"quantity", "limit_price"} {
@@ -50,6 +50,18 @@ func TestWrongInput(t *testing.T) {
 			refused(t, order(fields{"quantity": nil, "limit_price": nil, "notional": bad}), "notional")
 		}
 	})
+	t.Run("ValidUntil", func(t *testing.T) {
+		for _, bad := range []any{
+			"", "tomorrow", "2030-01-31", "2030-01-31T15:30:00", "2030-01-31 15:30:00Z", "2030-02-30T15:30:00Z", 1900000000, true,
+			"0000-01-01T00:00:00Z", "1999-12-31T23:59:59Z", "2020-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00",
+		} {
+			refused(t, order(fields{"valid_until": bad}), "valid_until")
+		}
+	})
+	t.Run("NullInARequiredField", func(t *testing.T) {
+		refused(t, `{"account_id":null,"symbol":null,"notional":"1"}`, "account_id", "symbol")
+		refused(t, `{"account_id":"acct-1","symbol":"AAPL","quantity":null,"limit_price":null,"notional":null}`, "quantity", "limit_price")
+	})
 	t.Run("HalfOfASurrogatePair", func(t *testing.T) {
 		refused(t, `{"account_id":"acct-1","symbol":"\ud800","notional":"1","\ud800":1}`, "symbol", "\ufffd")
 	})
@@ -72,7 +84,6 @@ func TestWrongInput(t *testing.T) {
 		for _, bad := range []any{"x", 1, []any{}, true} {
 			refused(t, order(fields{"metadata": bad}), "metadata")
 		}
-		refused(t, raw(`"metadata":null`), "metadata")
 		refused(t, raw(`"metadata":{"a":1,"a":2}`), "metadata")
 		refused(t, raw(`"metadata":{"a":{"b":1,"b":1}}`), "metadata")
 		refused(t, raw(`"metadata":{"a":"\ud800"}`), "metadata")

@@ -39,6 +39,7 @@ const (
 	rateLimited            slug = "rate-limited"
 	internalError          slug = "internal-error"
 	unavailable            slug = "unavailable"
+	fateUnknown            slug = "fate-unknown"
 )
 
 // kind is what all problems of one slug have in common.
@@ -70,6 +71,7 @@ var kinds = map[slug]kind{
 	rateLimited:            {http.StatusTooManyRequests, "Too many requests with this API key"},
 	internalError:          {http.StatusInternalServerError, "Something went wrong here"},
 	unavailable:            {http.StatusServiceUnavailable, "Not available at the moment"},
+	fateUnknown:            {http.StatusGatewayTimeout, "It is unknown whether the purchase was recorded"},
 }
 
 // problemPath is where a problem's type leads: each has its paragraph in the docs.

@@ -87,7 +87,7 @@ func (a *api) listPurchases(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := pageJSON{Data: make([]purchaseJSON, 0, len(found))}
 	for _, p := range found[:min(page, len(found))] {
-		list.Data = append(list.Data, a.representInList(p))
+		list.Data = append(list.Data, a.representInList(p, auth.From(r.Context())))
 	}
 	if len(found) > page {
 		next := cursorAfter(found[page-1].ID)

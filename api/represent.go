@@ -37,10 +37,16 @@ type purchaseJSON struct {
 	NextRetry      *string            `json:"next_retry"`
 	Version        int                `json:"version"`
 	BrokerResponse *responseJSON      `json:"broker_response"`
-	Metadata       jsontext.Value     `json:"metadata"`
-	CreatedAt      string             `json:"created_at"`
-	UpdatedAt      string             `json:"updated_at"`
-	SettledAt      *string            `json:"settled_at"`
+	Broker         string             `json:"broker"`
+	// BrokerKey is for operators, who ask the broker about it.
+	BrokerKey  string             `json:"broker_key,omitzero"`
+	Certainty  purchase.Certainty `json:"certainty"`
+	ResolveBy  *string            `json:"resolve_by"`
+	ValidUntil *string            `json:"valid_until"`
+	Metadata   jsontext.Value     `json:"metadata"`
+	CreatedAt  string             `json:"created_at"`
+	UpdatedAt  string             `json:"updated_at"`
+	SettledAt  *string            `json:"settled_at"`
 }
 
 type responseJSON struct {
@@ -53,7 +59,7 @@ type responseJSON struct {
 
 // represent writes a purchase for who asks.
 func (a *api) represent(p purchase.Purchase, who auth.Principal) purchaseJSON {
-	written := a.representInList(p)
+	written := a.representInList(p, who)
 	if written.BrokerResponse != nil && showsBody(p.Response, who) {
 		written.BrokerResponse.Body, written.BrokerResponse.Truncated = brokerBody(p.Response), p.Response.Truncated
 	}
@@ -62,12 +68,25 @@ func (a *api) represent(p purchase.Purchase, who auth.Principal) purchaseJSON {
 
 // showsBody: what the broker says about our own credentials is for operators only.
 func showsBody(r *purchase.Response, who auth.Principal) bool {
-	ofCredentials := r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusProxyAuthRequired
-	return !ofCredentials || who.Operator()
+	return !aboutCredentials(r.StatusCode) || who.Operator()
+}
+
+// aboutCredentials: a 401 or 407 of the broker concerns our credentials there.
+func aboutCredentials(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusProxyAuthRequired
 }
 
 // representInList leaves the body of the broker's answer out.
-func (a *api) representInList(p purchase.Purchase) purchaseJSON {
+func (a *api) representInList(p purchase.Purchase, who auth.Principal) purchaseJSON {
+	written := a.representForAll(p)
+	if who.Operator() {
+		written.BrokerKey = p.BrokerKey
+	}
+	return written
+}
+
+// representForAll is what everyone who may see a purchase sees of it.
+func (a *api) representForAll(p purchase.Purchase) purchaseJSON {
 	return purchaseJSON{
 		ID: p.ID.String(), AccountID: p.AccountID, Status: p.Status, Outcome: p.Status.Outcome(),
 		Symbol: p.Order.Symbol, Side: "buy",
@@ -76,7 +95,9 @@ func (a *api) representInList(p purchase.Purchase) purchaseJSON {
 		Cost: inCurrency(p.Cost, p.Order.Currency), FilledQuantity: asWritten(p.FilledQuantity),
 		Reason: p.Reason, Evidence: p.Evidence,
 		Attempts: p.Attempts, AttemptsLimit: a.Purchases.AttemptsLimit(), NextRetry: stampOrNil(p.NextRetry),
-		Version: p.Version, BrokerResponse: representResponse(p.Response), Metadata: jsontext.Value(p.Metadata),
+		Version: p.Version, BrokerResponse: representResponse(p.Response),
+		Broker: p.Broker, Certainty: p.Certainty(), ResolveBy: stampOrNil(a.Purchases.ResolveBy(p)),
+		ValidUntil: stampOrNil(p.ValidUntil), Metadata: jsontext.Value(p.Metadata),
 		CreatedAt: stamp(p.CreatedAt), UpdatedAt: stamp(p.UpdatedAt), SettledAt: stampOrNil(p.SettledAt),
 	}
 }

@@ -302,6 +302,15 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
+// brokerKey is the key under which the broker knows a purchase.
+func (w *world) brokerKey(id string) (key string) {
+	w.t.Helper()
+	if err := w.pool.QueryRow(w.t.Context(), "SELECT broker_key FROM transaction_history WHERE id = $1", id).Scan(&key); err != nil {
+		w.t.Fatal(err)
+	}
+	return key
+}
+
 func (w *world) count(sql string, args ...any) (n int) {
 	w.t.Helper()
 	if err := w.pool.QueryRow(w.t.Context(), sql, args...).Scan(&n); err != nil {

@@ -49,6 +49,7 @@ func readSubmission(r *http.Request) (purchase.Submission, error) {
 		LimitPrice: b.amount("limit_price", priceDecimals, false),
 		Notional:   b.amount("notional", maxCurrencyDecimals, false),
 		Currency:   b.currency("currency", false),
+		ValidUntil: b.instant("valid_until"),
 		Metadata:   b.object("metadata", maxMetadata),
 	}
 	b.checkSize()
@@ -60,9 +61,9 @@ func (b *body) checkSize() {
 	for _, field := range []string{"quantity", "limit_price"} {
 		switch {
 		case b.has("notional") && b.has(field):
-			b.fault(field, "must not stand beside notional")
+			b.fault(field, "cannot be combined with notional")
 		case !b.has("notional") && !b.has(field):
-			b.fault(field, "is required, unless notional stands in place of quantity and limit_price")
+			b.fault(field, "is required, unless notional is given instead of quantity and limit_price")
 		}
 	}
 }
@@ -129,8 +130,7 @@ func submissionStatus(p purchase.Purchase) int {
 // rejectedStatus: a 401 or 407 of the broker's speaks of our credentials and would make
 // the client doubt its own; a 2xx that says rejected must not look like a success.
 func rejectedStatus(code int) int {
-	passedOn := code >= 400 && code <= 499 && code != http.StatusUnauthorized && code != http.StatusProxyAuthRequired
-	if passedOn {
+	if code >= 400 && code <= 499 && !aboutCredentials(code) {
 		return code
 	}
 	return http.StatusUnprocessableEntity

@@ -49,17 +49,24 @@ type Purchase struct {
 	NextRetry      *time.Time      `json:"next_retry"`
 	Version        int             `json:"version"`
 	BrokerResponse *BrokerResponse `json:"broker_response"`
-	Metadata       json.RawMessage `json:"metadata"`
-	CreatedAt      time.Time       `json:"created_at"`
-	UpdatedAt      time.Time       `json:"updated_at"`
-	SettledAt      *time.Time      `json:"settled_at"`
+	// Broker is the name of the broker that the purchase was placed with.
+	Broker string `json:"broker"`
+	// BrokerKey is the key under which that broker knows it; only operators see it.
+	BrokerKey string `json:"broker_key,omitempty"`
+	// Certainty is settled, working, uncertain or review.
+	Certainty string `json:"certainty"`
+	// ResolveBy is when it will be final or in review at the latest; nil if it is.
+	ResolveBy *time.Time `json:"resolve_by"`
+	// ValidUntil is the time after which nothing more is sent for it; nil if there is none.
+	ValidUntil *time.Time      `json:"valid_until"`
+	Metadata   json.RawMessage `json:"metadata"`
+	CreatedAt  time.Time       `json:"created_at"`
+	UpdatedAt  time.Time       `json:"updated_at"`
+	SettledAt  *time.Time      `json:"settled_at"`
 }
 
 // Final reports whether nothing will change any more.
 func (p Purchase) Final() bool { return p.Outcome == OutcomeCompleted || p.Outcome == OutcomeRejected }
-
-// BrokerKey is the key under which the broker knows the purchase.
-func (p Purchase) BrokerKey() string { return "hf-" + p.ID }
 
 // BrokerResponse is what the broker answered.
 type BrokerResponse struct {
@@ -79,8 +86,11 @@ type Order struct {
 	LimitPrice     string `json:"limit_price,omitempty"`
 	Notional       string `json:"notional,omitempty"`
 	// Currency is the account's where it is empty.
-	Currency string          `json:"currency,omitempty"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Currency string `json:"currency,omitempty"`
+	// ValidUntil is the time after which nothing more is sent for the purchase; nil leaves
+	// it to the server's default. A repeated request must give the same time.
+	ValidUntil *time.Time      `json:"valid_until,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
 }
 
 // Answer to an order.

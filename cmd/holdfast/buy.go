@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ type buyCommand struct {
 	Notional       string        `placeholder:"AMOUNT" help:"Or: buy for this much."`
 	Currency       string        `placeholder:"CODE" help:"The account's by default."`
 	Metadata       string        `placeholder:"JSON" help:"A JSON object to keep with the purchase."`
+	ValidUntil     *time.Time    `placeholder:"TIME" help:"After this time (RFC 3339) nothing more is sent for the purchase."`
 	IdempotencyKey string        `placeholder:"KEY" help:"Repeating a purchase under the same key buys nothing more; a new key by default."`
 	Wait           time.Duration `placeholder:"DURATION" help:"Wait so long for the outcome where it is uncertain."`
 	connection
@@ -45,11 +47,14 @@ func (c *buyCommand) Run(ctx context.Context, a *cli) error {
 	key := cmp.Or(c.IdempotencyKey, "cli-"+uuid.NewString())
 	bought, err := api.Buy(ctx, client.Order{
 		IdempotencyKey: key, AccountID: c.Account, Symbol: c.Symbol, Quantity: c.Quantity, LimitPrice: c.LimitPrice,
-		Notional: c.Notional, Currency: c.Currency, Metadata: json.RawMessage(c.Metadata),
+		Notional: c.Notional, Currency: c.Currency, ValidUntil: c.ValidUntil, Metadata: json.RawMessage(c.Metadata),
 	})
 	var problem *client.Problem
 	if err != nil && !errors.As(err, &problem) {
 		return fmt.Errorf("%w; this says nothing about the purchase: repeat it with --idempotency-key %s", err, key)
+	}
+	if problem != nil && problem.Status == http.StatusGatewayTimeout {
+		return fmt.Errorf("%w; repeat it with --idempotency-key %s", err, key)
 	}
 	if err != nil {
 		return asked(err)

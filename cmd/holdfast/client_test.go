@@ -46,8 +46,8 @@ func TestCommandsOfTheAPI(t *testing.T) {
 	if p.Status != "COMPLETED" {
 		t.Errorf("waited for %+v", p)
 	}
-	shown := must(t, client, "show", p.ID)
-	for _, word := range []string{"COMPLETED", "by replay", "connection_closed", "lookup", "absent", "worker", "hf-" + p.ID} {
+	shown := must(t, operator, "show", p.ID)
+	for _, word := range []string{"COMPLETED", "by replay", "connection_closed", "lookup", "absent", "worker", "hf-"} {
 		if !strings.Contains(shown, word) {
 			t.Errorf("show lacks %q:\n%s", word, shown)
 		}

@@ -197,22 +197,22 @@ func (o *outage) compare(purchases []purchaseView) (reviews int) {
 	o.t.Helper()
 	booked := map[string]bool{}
 	for _, entry := range o.broker.Ledger("").Data {
-		booked[strings.TrimPrefix(entry.Key, "hf-")] = entry.Order != nil && entry.Order.Status == "completed"
+		booked[entry.Key] = entry.Order != nil && entry.Order.Status == "completed"
 	}
 	for _, p := range purchases {
 		switch p.Status {
 		case "COMPLETED":
-			if !booked[p.ID] {
+			if !booked[p.BrokerKey] {
 				o.t.Errorf("%s is bought, says we; the broker has no such order", p.ID)
 			}
 		case "REJECTED":
-			if booked[p.ID] {
+			if booked[p.BrokerKey] {
 				o.t.Errorf("%s is not bought, says we; the broker bought it", p.ID)
 			}
 		default:
 			reviews++
 		}
-		delete(booked, p.ID)
+		delete(booked, p.BrokerKey)
 	}
 	for id, bought := range booked {
 		if bought {

@@ -139,6 +139,15 @@ func (u *riverUI) expect(status int, what, action string, id int64) {
 }
 
 // state is a job's state, or "deleted".
+// brokerKey is the key under which the broker knows a purchase.
+func (u *riverUI) brokerKey(id string) (key string) {
+	u.t.Helper()
+	if err := u.pool.QueryRow(u.t.Context(), "SELECT broker_key FROM transaction_history WHERE id = $1", id).Scan(&key); err != nil {
+		u.t.Fatal(err)
+	}
+	return key
+}
+
 func (u *riverUI) state(id int64) string {
 	u.t.Helper()
 	a := u.send(http.MethodGet, fmt.Sprintf("/river/api/jobs/%d", id), "")
@@ -290,7 +299,7 @@ func (u *riverUI) actOnRunning() {
 	for action, status := range map[string]int{"cancel": http.StatusOK, "delete": http.StatusBadRequest, "retry": http.StatusOK} {
 		p := u.buy(action + "-running")
 		eventually(u.t, "the lookup of "+p.name, func() error {
-			if u.broker.Ledger("hf-" + p.id).Data[0].Lookups == 0 {
+			if u.broker.Ledger(u.brokerKey(p.id)).Data[0].Lookups == 0 {
 				return errors.New("there is none")
 			}
 			return nil
@@ -332,7 +341,7 @@ func (u *riverUI) actOnCompleted() {
 	p := u.bought[0]
 	before := u.api.awaitStatus(u.client, p.id, p.status)
 	job := u.awaitJob(p.id, "completed")
-	calls := u.broker.Ledger("hf-" + p.id).Data[0]
+	calls := u.broker.Ledger(u.brokerKey(p.id)).Data[0]
 	u.expect(http.StatusOK, "completed", "cancel", job.ID)
 	u.expectState("cancelled when completed", job.ID, "completed")
 	u.expect(http.StatusOK, "completed", "retry", job.ID)
@@ -347,7 +356,7 @@ func (u *riverUI) actOnCompleted() {
 	if after := u.api.awaitStatus(u.client, p.id, p.status); after.Version != before.Version {
 		u.t.Errorf("the purchase changed: %+v", after)
 	}
-	if now := u.broker.Ledger("hf-" + p.id).Data[0]; now.Places != calls.Places || now.Lookups != calls.Lookups {
+	if now := u.broker.Ledger(u.brokerKey(p.id)).Data[0]; now.Places != calls.Places || now.Lookups != calls.Lookups {
 		u.t.Errorf("the broker was asked again: %+v", now)
 	}
 }
@@ -381,7 +390,7 @@ func (u *riverUI) settle() {
 	(&outage{world: u.world, t: u.t, nodes: []*serving{u.api}}).settle(len(u.bought))
 	completed := 0
 	for _, p := range u.bought {
-		if places := u.broker.Ledger("hf-" + p.id).Data[0].Places; places != p.places {
+		if places := u.broker.Ledger(u.brokerKey(p.id)).Data[0].Places; places != p.places {
 			u.t.Errorf("%s: the broker was given the order %d times, want %d", p.name, places, p.places)
 		}
 		if p.status == "COMPLETED" {

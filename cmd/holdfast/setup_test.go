@@ -298,6 +298,8 @@ type purchaseView struct {
 	Evidence *string `json:"evidence"`
 	Reserved string  `json:"reserved"`
 	Version  int     `json:"version"`
+	// BrokerKey is seen by operators only.
+	BrokerKey string `json:"broker_key"`
 }
 
 func order(account, symbol string) string {

@@ -56,13 +56,23 @@ func printPurchase(out io.Writer, p client.Purchase) error {
 	if p.FilledQuantity != nil {
 		t.row("filled", *p.FilledQuantity)
 	}
-	t.row("broker key", p.BrokerKey())
+	t.row("certainty", p.Certainty)
+	t.row("broker", p.Broker)
+	if p.BrokerKey != "" {
+		t.row("broker key", p.BrokerKey)
+	}
 	if p.BrokerResponse != nil && p.BrokerResponse.OrderID != nil {
 		t.row("broker order", *p.BrokerResponse.OrderID)
 	}
 	t.row("passes", fmt.Sprintf("%d of %d", p.Attempts, p.AttemptsLimit))
 	if p.NextRetry != nil {
 		t.row("next pass", moment(p.NextRetry))
+	}
+	if p.ResolveBy != nil {
+		t.row("resolved by", moment(p.ResolveBy))
+	}
+	if p.ValidUntil != nil {
+		t.row("valid until", moment(p.ValidUntil))
 	}
 	t.row("created", moment(&p.CreatedAt))
 	if p.SettledAt != nil {

@@ -75,7 +75,7 @@ func (f *traffic) buy(where int, key, symbol string) {
 		case err != nil: // the process is away
 			<-time.After(50 * time.Millisecond)
 			continue
-		case a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "unavailable") && a.header.Get("Retry-After") != "":
+		case isRetryable(a) && a.header.Get("Retry-After") != "":
 			f.mu.Lock()
 			f.refused++
 			f.mu.Unlock()
@@ -91,6 +91,13 @@ func (f *traffic) buy(where int, key, symbol string) {
 		return
 	}
 	f.t.Errorf("%s: never answered", key)
+}
+
+// isRetryable reports whether a request was refused for now: nothing was recorded, or that
+// is unknown.
+func isRetryable(a answer) bool {
+	return a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "unavailable") ||
+		a.status == http.StatusGatewayTimeout && strings.Contains(a.body, "fate-unknown")
 }
 
 func (f *traffic) read(ctx context.Context) {
