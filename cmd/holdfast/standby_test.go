@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,4 +126,43 @@ func setReadOnly(t *testing.T, cluster *pgtest.Cluster, to string) {
 	t.Helper()
 	cluster.Exec(t, "ALTER SYSTEM SET default_transaction_read_only = "+to)
 	cluster.Exec(t, "SELECT pg_reload_conf()")
+}
+
+// A synchronous standby falls silent: a client that asks once is not told that nothing was
+// recorded, however often it repeats the request, for the purchase is made when the standby
+// is given up.
+func TestSilentStandbyIsFateUnknown(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Own(t)
+	w := setupOn(t, cluster.URL(), append([]string{"HOLDFAST_BROKER_TIMEOUT=1s", "HOLDFAST_PENDING_GRACE=15s",
+		"HOLDFAST_SWEEP_INTERVAL=500ms", "HOLDFAST_BROKER_SETTLE=100ms"}, patient...)...)
+	s := launch(t, w.settings)
+	s.buy(w.client, "acct-1", "AAPL", "first")
+	cluster.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	cluster.Exec(t, "SELECT pg_reload_conf()")
+	post := func() answer {
+		a, err := s.call(http.MethodPost, "/v1/purchases", w.client, order("acct-1", "AAPL"), "Idempotency-Key", "once")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for range 2 {
+		a := post()
+		if a.status != http.StatusGatewayTimeout || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "/fate-unknown") {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	cluster.Exec(t, "ALTER SYSTEM RESET synchronous_standby_names")
+	cluster.Exec(t, "SELECT pg_reload_conf()")
+	eventually(t, "the purchase is reconciled", func() error {
+		if a := post(); a.status != http.StatusOK || a.header.Get("Idempotent-Replayed") != "true" {
+			return fmt.Errorf("%d %s", a.status, a.body)
+		}
+		return nil
+	})
+	if n := len(w.broker.Ledger("").Data); n != 2 {
+		t.Errorf("the broker has %d orders, want this one and the first", n)
+	}
+	auditHolds(t, w.settings)
 }

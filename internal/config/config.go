@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -149,6 +150,8 @@ func readBroker(r *reader) Broker {
 	return b
 }
 
+var keyNamespaceForm = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+
 func readPolicy(r *reader, b Broker) purchase.Policy {
 	p := purchase.Policy{
 		RetryBase:     r.duration("HOLDFAST_RETRY_BASE", time.Millisecond),
@@ -159,6 +162,10 @@ func readPolicy(r *reader, b Broker) purchase.Policy {
 		RetryAfterMax: r.duration("HOLDFAST_RETRY_AFTER_MAX", 0),
 		PendingGrace:  b.Timeout + pendingSlack,
 		RescueAfter:   r.duration("HOLDFAST_RESCUE_AFTER", time.Millisecond),
+		SweepInterval: r.duration("HOLDFAST_SWEEP_INTERVAL", time.Millisecond),
+		IntentTTL:     r.duration("HOLDFAST_INTENT_TTL", 0),
+		NotionalTTL:   r.duration("HOLDFAST_NOTIONAL_TTL", 0),
+		KeyNamespace:  r.pattern("HOLDFAST_BROKER_KEY_NAMESPACE", keyNamespaceForm, "1 to 16 of a-z 0-9"),
 	}
 	if r.str("HOLDFAST_PENDING_GRACE") != "" {
 		p.PendingGrace = r.duration("HOLDFAST_PENDING_GRACE", time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,15 @@ func (r *reader) choice(name string, allowed ...string) string {
 	text := r.str(name)
 	if !slices.Contains(allowed, text) {
 		r.errorf("%s is %q, must be one of %s", name, text, strings.Join(allowed, ", "))
+	}
+	return text
+}
+
+// pattern reads a value of a form; empty if there is none.
+func (r *reader) pattern(name string, form *regexp.Regexp, want string) string {
+	text := r.str(name)
+	if text != "" && !form.MatchString(text) {
+		r.errorf("%s is %q, must be %s", name, text, want)
 	}
 	return text
 }
