@@ -19,12 +19,6 @@ func unavailable(err error) error {
 	return &UnavailableError{Detail: "the database is unavailable or overloaded", RetryAfter: retryAfterTrouble, Err: err}
 }
 
-// deadlocked reports whether the database ended a transaction to resolve a deadlock.
-func deadlocked(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == pgerrcode.DeadlockDetected
-}
-
 // transientClasses are the SQLSTATE classes that may recover on retry: connection,
 // transaction rollback, resources, lock or object state, operator intervention, system error.
 const transientClasses = "08 40 53 55 57 58"
