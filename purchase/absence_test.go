@@ -69,7 +69,7 @@ func TestAbsenceNeedsConsecutiveLookupsASettleTimeApart(t *testing.T) {
 			} else {
 				b.wantEnd(b.get(p.ID), purchase.Unknown, "connection_closed", "")
 			}
-			if n := len(b.broker.placed(p.ID)); n != 2 {
+			if n := len(b.broker.placed(p)); n != 2 {
 				t.Errorf("placed %d times, want 2", n)
 			}
 			b.audit()
@@ -139,7 +139,7 @@ func TestWhatAbsenceLeadsTo(t *testing.T) {
 				b.pass(p.ID)
 			}
 			b.wantEnd(b.get(p.ID), c.status, c.reason, c.by)
-			if n := len(b.broker.placed(p.ID)); n != 1 {
+			if n := len(b.broker.placed(p)); n != 1 {
 				t.Errorf("placed %d times, want 1", n)
 			}
 			b.audit()
@@ -165,7 +165,7 @@ func TestNoReplayAfterTheMaximumAge(t *testing.T) {
 	b.broker.script(nil, absent)
 	b.pass(p.ID)
 	b.wantEnd(b.get(p.ID), purchase.ManualReview, "age_exceeded", "")
-	if n := len(b.broker.placed(p.ID)); n != 1 {
+	if n := len(b.broker.placed(p)); n != 1 {
 		t.Errorf("placed %d times, want 1", n)
 	}
 	b.audit()
@@ -226,7 +226,7 @@ func TestAnOrderThatWasNamedIsNeverAbsent(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			p := c.named(b)
-			sent := len(b.broker.placed(p.ID))
+			sent := len(b.broker.placed(p))
 			b.wantEnd(b.get(p.ID), purchase.Unknown, "processing", "")
 			if got := b.get(p.ID).Response; got == nil || got.OrderID == nil || *got.OrderID != "77" {
 				t.Errorf("the purchase's answer is %+v, want order 77", got)
@@ -235,7 +235,7 @@ func TestAnOrderThatWasNamedIsNeverAbsent(t *testing.T) {
 			b.broker.script(nil, absent)
 			b.pass(p.ID)
 			b.wantEnd(b.get(p.ID), purchase.ManualReview, "mismatch", "")
-			if n := len(b.broker.placed(p.ID)); n != sent {
+			if n := len(b.broker.placed(p)); n != sent {
 				t.Errorf("sent again: %d times, want %d", n, sent)
 			}
 			b.wantMoney("750.00", "250.00", "0.00")
@@ -312,7 +312,7 @@ func TestBrokerWithoutLookup(t *testing.T) {
 			if got.Status != c.status || (c.reason != "" && *got.Reason != c.reason) {
 				t.Errorf("purchase is %s (%v), want %s (%s)", got.Status, got.Reason, c.status, c.reason)
 			}
-			if placed, looked := len(b.broker.placed(p.ID)), b.broker.lookedUp(p); placed != c.placed || looked != 0 {
+			if placed, looked := len(b.broker.placed(p)), b.broker.lookedUp(p); placed != c.placed || looked != 0 {
 				t.Errorf("placed %d times, looked up %d times; want %d and none", placed, looked, c.placed)
 			}
 			b.audit()

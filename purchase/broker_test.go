@@ -162,5 +162,5 @@ func alwaysFor(answer reply) func(string) reply {
 func (b *fakeBroker) lookedUp(p purchase.Purchase) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lookups[p.BrokerKey()]
+	return b.lookups[p.BrokerKey]
 }

@@ -69,7 +69,7 @@ func TestCorruptRequestIsNotReplayed(t *testing.T) {
 		b.pass(p.ID)
 	}
 	b.wantEnd(b.get(p.ID), purchase.ManualReview, "attempts_exhausted", "")
-	if n := len(b.broker.placed(p.ID)); n != 1 {
+	if n := len(b.broker.placed(p)); n != 1 {
 		t.Errorf("placed %d times, want 1", n)
 	}
 }

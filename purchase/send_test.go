@@ -124,7 +124,7 @@ func TestReplayIsNotSentAfterItsDeadline(t *testing.T) {
 			b.broker.script(nil, func(string) reply {
 				b.exec("UPDATE transaction_history SET " + c.limit)
 				release = b.hold(p)
-				return reply{status: 404, body: map[string]any{"code": "order_not_found", "client_order_id": p.BrokerKey()}}
+				return reply{status: 404, body: map[string]any{"code": "order_not_found", "client_order_id": p.BrokerKey}}
 			})
 			var passing sync.WaitGroup
 			passing.Go(func() { b.pass(p.ID) })
@@ -132,7 +132,7 @@ func TestReplayIsNotSentAfterItsDeadline(t *testing.T) {
 			b.awaitDatabaseTime(5 * time.Second)
 			release()
 			passing.Wait()
-			if n := len(b.broker.placed(p.ID)); n != 1 {
+			if n := len(b.broker.placed(p)); n != 1 {
 				t.Errorf("placed %d times, want 1: the replay's deadline had passed", n)
 			}
 			b.audit()
@@ -158,7 +158,7 @@ func TestPausedPassesSendNothing(t *testing.T) {
 		if err := another.Set(t.Context(), purchase.SwitchPasses, true, "stop", "operator:k1"); err != nil {
 			t.Error(err)
 		}
-		return reply{status: 404, body: map[string]any{"code": "order_not_found", "client_order_id": p.BrokerKey()}}
+		return reply{status: 404, body: map[string]any{"code": "order_not_found", "client_order_id": p.BrokerKey}}
 	})
 	if outcome := b.pass(p.ID); outcome.Result != "put_off" {
 		t.Errorf("paused between lookup and replay: %+v", outcome)
@@ -166,7 +166,7 @@ func TestPausedPassesSendNothing(t *testing.T) {
 	if outcome := b.pass(p.ID); outcome.Result != "put_off" {
 		t.Errorf("paused before the claim: %+v", outcome)
 	}
-	if n, looked := len(b.broker.placed(p.ID)), b.broker.lookedUp(p); n != 1 || looked != 1 {
+	if n, looked := len(b.broker.placed(p)), b.broker.lookedUp(p); n != 1 || looked != 1 {
 		t.Errorf("placed %d times, looked up %d times; want 1 and 1", n, looked)
 	}
 	if got := b.get(p.ID); got.Attempts != 0 {
@@ -221,7 +221,7 @@ func TestSettleTimeCountsFromTheEndOfACall(t *testing.T) {
 	if outcome := b.pass(p.ID); outcome.Result != "deferred" {
 		t.Errorf("pass right after the call: %+v", outcome)
 	}
-	if n := len(b.broker.placed(p.ID)); n != 1 {
+	if n := len(b.broker.placed(p)); n != 1 {
 		t.Errorf("placed %d times, want 1", n)
 	}
 }
