@@ -50,8 +50,8 @@ type purchaseJSON struct {
 }
 
 type responseJSON struct {
-	StatusCode int            `json:"status_code"`
-	OrderID    *string        `json:"order_id"`
+	StatusCode int     `json:"status_code"`
+	OrderID    *string `json:"order_id"`
 	// Body is left out of lists, and of what a client may not see.
 	Body      jsontext.Value `json:"body,omitzero"`
 	Truncated bool           `json:"truncated,omitzero"`
