@@ -38,7 +38,7 @@ func (a *api) healthy(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (a *api) ready(w http.ResponseWriter, r *http.Request) error {
-	if a.stopping() {
+	if a.stopping() || closed(a.Draining) {
 		return &problem{slug: unavailable, detail: "this process is shutting down", retryAfter: time.Second}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)

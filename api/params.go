@@ -37,6 +37,9 @@ type Params struct {
 	Metrics http.Handler
 	// Observer counts requests. Optional.
 	Observer Observer
+	// Draining is closed when a shutdown has been requested: readiness goes, and everything
+	// else is served as before until ShuttingDown is closed.
+	Draining <-chan struct{}
 	// ShuttingDown is closed when the shutdown begins: readiness goes, new purchases are
 	// refused, what waits is answered. Optional.
 	ShuttingDown <-chan struct{}

@@ -46,7 +46,7 @@ Figures: ` + strings.Join(figureNames(), ", ")
 func main() {
 	ctx, stop := app.StopOnSignal(context.Background())
 	// The reader of stdout may be gone: whatever the bench has started must end all the same.
-	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGPIPE)
 	var c command
 	kong.Parse(&c, kong.Name("bench"), kong.Description("Measures Holdfast next to a baseline on this machine."))
 	err := c.run(ctx)

@@ -27,7 +27,7 @@ func (c *command) runPart(ctx context.Context) error {
 
 // serveProduct is holdfast serve in this process, with or without its events.
 func serveProduct(ctx context.Context, noEvents bool) error {
-	settings, err := config.Load(os.LookupEnv)
+	settings, err := config.Load(config.Environ())
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func NewListener(c ListenerConfig) *Listener {
 	if l.beat <= 0 {
 		l.beat = beatEvery
 	}
-	l.trouble = trouble{log: l.log, what: "listening for events"}
+	l.trouble = trouble{log: l.log, what: "event listener"}
 	return l
 }
 

@@ -24,7 +24,7 @@ const (
 func Await(ctx context.Context, url string, log *slog.Logger) error {
 	deadline := time.Now().Add(startTimeout)
 	for logged := false; ; logged = true {
-		err := pingPrimary(ctx, url)
+		err := PingPrimary(ctx, url)
 		if err == nil || !isTransient(err) || ctx.Err() != nil || time.Now().After(deadline) {
 			return err
 		}
@@ -38,9 +38,9 @@ func Await(ctx context.Context, url string, log *slog.Logger) error {
 	}
 }
 
-// pingPrimary connects to a server that accepts writes: a standby may be about to be
+// PingPrimary connects to a server that accepts writes: a standby may be about to be
 // promoted.
-func pingPrimary(ctx context.Context, url string) error {
+func PingPrimary(ctx context.Context, url string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("read database address: %w", err)

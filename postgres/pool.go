@@ -61,9 +61,9 @@ var (
 var planning = map[string]string{
 	// Each statement relies on seeing what was committed before it.
 	"default_transaction_isolation": "read committed",
-	"plan_cache_mode": "force_generic_plan",
-	"enable_seqscan":  "off",
-	"jit":             "off",
+	"plan_cache_mode":               "force_generic_plan",
+	"enable_seqscan":                "off",
+	"jit":                           "off",
 }
 
 // PoolParams describe a pool.

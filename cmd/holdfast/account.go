@@ -28,7 +28,7 @@ type accountCommand struct {
 }
 
 func withAccounts(ctx context.Context, a *cli, open app.Opener, use func(ctx context.Context, accounts *account.Store) error) error {
-	c, err := config.Load(a.find)
+	c, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}

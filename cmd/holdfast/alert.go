@@ -20,7 +20,7 @@ type alertTestCommand struct {
 }
 
 func (c *alertTestCommand) Run(ctx context.Context, a *cli) error {
-	settings, err := config.Load(a.find)
+	settings, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}

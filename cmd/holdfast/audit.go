@@ -16,7 +16,7 @@ type auditCommand struct {
 }
 
 func (c *auditCommand) Run(ctx context.Context, a *cli) error {
-	settings, err := config.Load(a.find)
+	settings, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (c *auditCommand) Run(ctx context.Context, a *cli) error {
 	}
 	defer done()
 	report, err := audit.Run(ctx, pool, audit.Params{
-		PendingGrace:   settings.Policy.PendingGrace,
+		PendingGrace:   settings.PendingGrace,
 		SweepInterval:  settings.SweepInterval,
 		EventRetention: settings.EventRetention,
 	})

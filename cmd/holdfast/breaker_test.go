@@ -49,7 +49,7 @@ func TestBreakerRefusesAndTells(t *testing.T) {
 	hook := httptest.NewServer(&alerts)
 	t.Cleanup(hook.Close)
 	w := setup(t, "HOLDFAST_BREAKER_FAILURES=3", "HOLDFAST_BREAKER_OPEN=300ms",
-		"HOLDFAST_ALERT_WEBHOOK_URL="+hook.URL, "HOLDFAST_ALERT_WEBHOOK_SECRET=s")
+		"HOLDFAST_ALERT_WEBHOOK_URL="+hook.URL, "HOLDFAST_ALERT_WEBHOOK_SECRET=a-secret-of-24-characters")
 	s := launch(t, w.settings)
 	for outage := range 2 {
 		w.breakDown(s, outage)

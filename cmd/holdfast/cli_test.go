@@ -299,17 +299,18 @@ func TestAlertTest(t *testing.T) {
 	received := make(chan *http.Request, 1)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r }))
 	t.Cleanup(hook.Close)
-	must(t, []string{"HOLDFAST_ALERT_WEBHOOK_URL=" + hook.URL, "HOLDFAST_ALERT_WEBHOOK_SECRET=secret"}, "alert", "test")
+	must(t, []string{"HOLDFAST_ALERT_WEBHOOK_URL=" + hook.URL, "HOLDFAST_ALERT_WEBHOOK_SECRET=a-secret-of-24-characters"}, "alert", "test")
 	if r := <-received; r.Header.Get("webhook-id") == "" || !strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
 		t.Errorf("header = %v", r.Header)
 	}
 }
 
-func TestUnknownSettingIsTold(t *testing.T) {
+// A typing error in a setting's name aborts startup, and every command on the database.
+func TestUnknownSettingIsRefused(t *testing.T) {
 	t.Parallel()
-	s := launch(t, []string{"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t), "HOLDFAST_DATA_DIR=" + t.TempDir(), "HOLDFAST_WORKRES=3"})
-	if !strings.Contains(s.err.String(), "HOLDFAST_WORKRES") {
-		t.Errorf("log: %s", s.err.String())
+	wantRefused(t, []string{"HOLDFAST_WORKRES"}, "HOLDFAST_WORKRES=3")
+	if r := command(t, []string{"HOLDFAST_DATA_DIR=" + t.TempDir(), "HOLDFAST_WORKRES=3"}, "audit"); r.code != exitUsage || !strings.Contains(r.err, "HOLDFAST_WORKRES") {
+		t.Errorf("audit: exit %d, %s", r.code, r.err)
 	}
 }
 

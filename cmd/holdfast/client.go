@@ -15,7 +15,7 @@ type connection struct {
 }
 
 func (c connection) open(a *cli) (*client.Client, error) {
-	settings, err := config.LoadClient(a.find, c.URL)
+	settings, err := config.LoadClient(a.env, c.URL)
 	if err != nil {
 		return nil, err
 	}

@@ -94,17 +94,14 @@ func TestSwitchPausesIntake(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// lookupIn finds the variables that a test sets.
-func lookupIn(pairs []string) config.Lookup {
-	set := map[string]string{}
+// envOf finds the variables that a test sets.
+func envOf(pairs []string) config.Env {
+	set := config.Env{}
 	for _, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		set[name] = value
 	}
-	return func(name string) (string, bool) {
-		value, ok := set[name]
-		return value, ok
-	}
+	return set
 }
 
 // A person who waits is told for what; a program that reads stderr is not.
@@ -114,7 +111,7 @@ func TestWaitingTellsAPerson(t *testing.T) {
 	s := launch(t, w.settings)
 	for interactive, want := range map[bool]string{true: "is UNKNOWN (broker_5xx) after", false: ""} {
 		var out, errOut output
-		a := cli{find: lookupIn(s.talk(w.client)), out: &out, errOut: &errOut, interactive: interactive}
+		a := cli{env: envOf(s.talk(w.client)), out: &out, errOut: &errOut, interactive: interactive}
 		args := []string{"buy", "--account", "acct-1", "--symbol", "ERR500-FOREVER", "--notional", "1.00", "--wait", "1200ms"}
 		if code := run(t.Context(), a, args); code != exitDone {
 			t.Errorf("exit %d: %s", code, errOut.String())

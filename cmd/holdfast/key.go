@@ -19,7 +19,7 @@ type keyCommand struct {
 
 // withKeys opens the key store of the settings' database for one use.
 func withKeys(ctx context.Context, a *cli, open app.Opener, use func(ctx context.Context, keys *auth.Store) error) error {
-	c, err := config.Load(a.find)
+	c, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}

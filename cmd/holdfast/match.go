@@ -25,7 +25,7 @@ func (c *matchCommand) Run(ctx context.Context, a *cli) error {
 	if !c.Until.IsZero() && !c.Since.Before(c.Until) {
 		return &usageError{"--since must be before --until"}
 	}
-	settings, err := config.Load(a.find)
+	settings, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}

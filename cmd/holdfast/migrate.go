@@ -15,7 +15,7 @@ type migrateCommand struct {
 }
 
 func (m *migrateCommand) Run(ctx context.Context, a *cli) error {
-	c, err := config.Load(a.find)
+	c, err := config.Load(a.env)
 	if err != nil {
 		return err
 	}
@@ -24,6 +24,9 @@ func (m *migrateCommand) Run(ctx context.Context, a *cli) error {
 		return err
 	}
 	defer leave()
+	if c.DatabaseURL != "" {
+		url = c.ListenURL // its lock needs a session
+	}
 	if err := postgres.Await(ctx, url, app.NewLogger(a.errOut, c.Log, a.interactive)); err != nil {
 		return err
 	}

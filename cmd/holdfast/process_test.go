@@ -73,7 +73,8 @@ func TestShutdownDrains(t *testing.T) {
 // While a shutdown waits for a call in progress, who comes is told to go elsewhere.
 func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
 	t.Parallel()
-	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=20s", "HOLDFAST_RESCUE_AFTER=60s", "HOLDFAST_PENDING_GRACE=40s")
+	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=20s", "HOLDFAST_RESCUE_AFTER=60s", "HOLDFAST_PENDING_GRACE=40s",
+		"HOLDFAST_SHUTDOWN_TIMEOUT=40s")
 	s := launch(t, w.settings)
 	var bought sync.WaitGroup
 	bought.Go(func() {

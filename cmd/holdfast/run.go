@@ -24,11 +24,10 @@ const (
 
 // cli is what a command reads from and writes to.
 type cli struct {
-	find    config.Lookup
-	environ []string
-	in      io.Reader
-	out     io.Writer
-	errOut  io.Writer
+	env    config.Env
+	in     io.Reader
+	out    io.Writer
+	errOut io.Writer
 	// interactive is set if a terminal shows what is printed.
 	interactive bool
 }
@@ -36,7 +35,7 @@ type cli struct {
 // process returns the cli of the real program.
 func process() cli {
 	return cli{
-		find: os.LookupEnv, environ: os.Environ(), in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
+		env: config.Environ(), in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
 		interactive: term.IsTerminal(int(os.Stderr.Fd())),
 	}
 }

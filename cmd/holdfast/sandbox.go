@@ -21,12 +21,11 @@ type sandboxCommand struct {
 const sandboxAddr = "127.0.0.1:8090"
 
 func (s *sandboxCommand) Run(ctx context.Context, a *cli) error {
-	logging, err := config.LoadLog(a.find)
+	logging, err := config.LoadLog(a.env)
 	if err != nil {
 		return err
 	}
-	set, _ := a.find("HOLDFAST_ADDR")
-	addr := cmp.Or(s.Addr, cmp.Or(set, sandboxAddr))
+	addr := cmp.Or(s.Addr, a.env["HOLDFAST_ADDR"], sandboxAddr)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 
 	"holdfast/internal/app"
 	"holdfast/internal/config"
@@ -27,19 +28,19 @@ type overrides struct {
 	LogFormat   string `placeholder:"FORMAT" help:"HOLDFAST_LOG_FORMAT"`
 }
 
-// over lays the flags that were given over the environment.
-func (o overrides) over(find config.Lookup) config.Lookup {
-	given := map[string]string{
+// over returns env with the flags that were given.
+func (o overrides) over(env config.Env) config.Env {
+	env = maps.Clone(env)
+	for name, value := range map[string]string{
 		"HOLDFAST_DATABASE_URL": o.DatabaseURL, "HOLDFAST_DATA_DIR": o.DataDir, "HOLDFAST_ADDR": o.Addr,
 		"HOLDFAST_METRICS_ADDR": o.MetricsAddr, "HOLDFAST_BROKER": o.Broker, "HOLDFAST_BROKER_URL": o.BrokerURL,
 		"HOLDFAST_LOG_LEVEL": o.LogLevel, "HOLDFAST_LOG_FORMAT": o.LogFormat,
-	}
-	return func(name string) (string, bool) {
-		if value := given[name]; value != "" {
-			return value, true
+	} {
+		if value != "" {
+			env[name] = value
 		}
-		return find(name)
 	}
+	return env
 }
 
 // Help lists the settings: serve is the command that reads them all.
@@ -47,20 +48,17 @@ func (*serveCommand) Help() string { return "Settings, from the environment:\n\n
 
 // Run serves until a signal, or until a part of the process fails.
 func (s *serveCommand) Run(ctx context.Context, a *cli) error {
-	c, err := config.Load(s.over(a.find))
+	c, err := config.Load(s.over(a.env))
 	if err != nil {
 		return err
 	}
 	log := app.NewLogger(a.errOut, c.Log, a.interactive)
-	logConfigWarnings(a, c, log)
+	logConfigWarnings(c, log)
 	return app.Serve(ctx, app.Params{Config: c, Role: s.Role, NoMigrate: s.NoMigrate, Log: log, Out: a.out})
 }
 
-func logConfigWarnings(a *cli, c config.Config, log *slog.Logger) {
-	for _, name := range config.UnknownSettings(a.environ) {
-		log.Warn("no setting has this name", "name", name)
-	}
-	for _, remark := range c.Warnings() {
-		log.Warn("look at the settings", "remark", remark)
+func logConfigWarnings(c config.Config, log *slog.Logger) {
+	for _, warning := range c.Warnings() {
+		log.Warn("suspicious configuration", "hint", warning)
 	}
 }

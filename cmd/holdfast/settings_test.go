@@ -13,8 +13,24 @@ var contractSettings = []struct{ name, fallback, bad string }{
 	{"HOLDFAST_DATA_DIR", "", ""},
 	{"HOLDFAST_ADDR", "127.0.0.1:8080", "8080"},
 	{"HOLDFAST_METRICS_ADDR", "", "localhost"},
-	{"HOLDFAST_OPERATOR_KEY", "", "two words"},
+	{"HOLDFAST_OPERATOR_KEY", "", "two words of twenty characters"},
 	{"HOLDFAST_BROKER", "sandbox", "bank"},
+	{"HOLDFAST_BROKERS_FILE", "", "/nowhere"},
+	{"HOLDFAST_BROKER_NAME", "", "two words"},
+	{"HOLDFAST_BROKER_KEY_NAMESPACE", "", "a-b"},
+	{"HOLDFAST_BROKER_LOOKUP", "true", "perhaps"},
+	{"HOLDFAST_BROKER_ABSENCE_LOOKUPS", "2", "0"},
+	{"HOLDFAST_BROKER_PROCESSING_INTERVAL", "5s", "0s"},
+	{"HOLDFAST_BROKER_MAX_IN_FLIGHT", "256", "0"},
+	{"HOLDFAST_BROKER_BUDGET", "0", "-1"},
+	{"HOLDFAST_BROKER_EVENTS_SECRET", "", "short"},
+	{"HOLDFAST_INTENT_TTL", "0", "-1s"},
+	{"HOLDFAST_NOTIONAL_TTL", "15m", "15"},
+	{"HOLDFAST_KEY_MAX_IN_FLIGHT", "256", "0"},
+	{"HOLDFAST_KEY_MAX_STREAMS", "1000", "many"},
+	{"HOLDFAST_MATCH_INTERVAL", "15m", "-1m"},
+	{"HOLDFAST_ALLOW_PLAIN_HTTP", "false", "perhaps"},
+	{"HOLDFAST_SHUTDOWN_DELAY", "0s", "-1s"},
 	{"HOLDFAST_BROKER_URL", "", "broker.example"},
 	{"HOLDFAST_BROKER_TOKEN", "", "two\nlines"},
 	{"HOLDFAST_BROKER_TIMEOUT", "5s", "5"},
@@ -40,7 +56,7 @@ var contractSettings = []struct{ name, fallback, bad string }{
 	{"HOLDFAST_RESCUE_AFTER", "2m", "2"},
 	{"HOLDFAST_WORKERS", "50", "0"},
 	{"HOLDFAST_ALERT_WEBHOOK_URL", "", "hook"},
-	{"HOLDFAST_ALERT_WEBHOOK_SECRET", "", ""},
+	{"HOLDFAST_ALERT_WEBHOOK_SECRET", "", "short"},
 	{"HOLDFAST_EVENT_RETENTION", "168h", "7d"},
 	{"HOLDFAST_RATE_LIMIT", "off", "fast"},
 	{"HOLDFAST_JWT_ISSUER", "", ""},
@@ -93,9 +109,6 @@ func wantRefused(t *testing.T, names []string, settings ...string) {
 func TestContradictionsNameBothSides(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ settings, names []string }{
-		"AgeAtRetention": {
-			[]string{"HOLDFAST_RETRY_MAX_AGE=2h", "HOLDFAST_BROKER_KEY_RETENTION=2h"},
-			[]string{"HOLDFAST_RETRY_MAX_AGE", "HOLDFAST_BROKER_KEY_RETENTION"}},
 		"GraceAtTimeout": {
 			[]string{"HOLDFAST_PENDING_GRACE=5s"}, []string{"HOLDFAST_PENDING_GRACE", "HOLDFAST_BROKER_TIMEOUT"}},
 		"RescueAtTwiceTheTimeout": {
@@ -109,9 +122,9 @@ func TestContradictionsNameBothSides(t *testing.T) {
 		"OneOfFour": {
 			[]string{"HOLDFAST_JWT_ISSUER=x"}, []string{"HOLDFAST_JWT_AUDIENCE", "HOLDFAST_JWT_JWKS_URL", "HOLDFAST_JWT_ACCOUNT_CLAIM"}},
 		"ThreeOfFour": {
-			[]string{"HOLDFAST_JWT_ISSUER=x", "HOLDFAST_JWT_AUDIENCE=x", "HOLDFAST_JWT_JWKS_URL=http://x"}, []string{"HOLDFAST_JWT_ACCOUNT_CLAIM"}},
+			[]string{"HOLDFAST_JWT_ISSUER=x", "HOLDFAST_JWT_AUDIENCE=x", "HOLDFAST_JWT_JWKS_URL=https://x"}, []string{"HOLDFAST_JWT_ACCOUNT_CLAIM"}},
 		"WebhookSecret": {
-			[]string{"HOLDFAST_ALERT_WEBHOOK_URL=http://127.0.0.1/", "HOLDFAST_ALERT_WEBHOOK_SECRET=whsec_?"},
+			[]string{"HOLDFAST_ALERT_WEBHOOK_URL=http://127.0.0.1/", "HOLDFAST_ALERT_WEBHOOK_SECRET=whsec_????????????????"},
 			[]string{"HOLDFAST_ALERT_WEBHOOK_URL", "HOLDFAST_ALERT_WEBHOOK_SECRET"}},
 		"ListenAlone": {
 			[]string{"HOLDFAST_LISTEN_DATABASE_URL=postgres://x/y"}, []string{"HOLDFAST_LISTEN_DATABASE_URL", "HOLDFAST_DATABASE_URL"}},

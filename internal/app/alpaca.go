@@ -10,20 +10,37 @@ func newAlpaca(b config.Broker) (broker.Broker, error) {
 	id, secret, _ := config.AlpacaKeys(b.Token)
 	client, err := alpaca.New(alpaca.Config{
 		BaseURL: b.URL, KeyID: id, Secret: secret, TimeInForce: alpaca.TimeInForce(b.TimeInForce),
-		Timeout: b.Timeout, KeyRetention: b.KeyRetention, Settle: b.Settle,
+		Timeout: b.Timeout, KeyRetention: b.KeyRetention, Settle: b.Settle, ProcessingInterval: b.ProcessingInterval,
 	})
-	if err != nil || b.Idempotent {
-		return client, err
+	if err != nil {
+		return nil, err
 	}
-	return neverReplayed{client}, nil
+	can := client.Capabilities()
+	can.Name, can.Idempotent, can.NoLookup, can.AbsenceLookups = b.Name, b.Idempotent, !b.Lookup, b.AbsenceLookups
+	return configured(client, can), nil
 }
 
-// neverReplayed takes a broker at less than its word: HOLDFAST_BROKER_IDEMPOTENT=false.
-type neverReplayed struct{ broker.Broker }
+// configured replaces what an adapter promises by what the settings say.
+func configured(b broker.Broker, can broker.Capabilities) broker.Broker {
+	return keepLister(b, promises{b, can})
+}
+
+type promises struct {
+	broker.Broker
+	can broker.Capabilities
+}
 
 // Capabilities implements broker.Broker.
-func (b neverReplayed) Capabilities() broker.Capabilities {
-	can := b.Broker.Capabilities()
-	can.Idempotent = false
-	return can
+func (p promises) Capabilities() broker.Capabilities { return p.can }
+
+// keepLister returns wrapped, able to list if the broker inside it is.
+func keepLister(inner, wrapped broker.Broker) broker.Broker {
+	lister, ok := inner.(broker.Lister)
+	if !ok {
+		return wrapped
+	}
+	return struct {
+		broker.Broker
+		broker.Lister
+	}{wrapped, lister}
 }

@@ -11,9 +11,9 @@ import (
 func TestAlpacaThatIsNotIdempotent(t *testing.T) {
 	t.Parallel()
 	adapter, err := newAlpaca(config.Broker{
-		Kind: "alpaca", Token: "id:secret", Timeout: time.Second, KeyRetention: time.Hour, TimeInForce: "ioc",
+		Name: "alpaca:paper", Kind: "alpaca", Token: "id:secret", Timeout: time.Second, KeyRetention: time.Hour, TimeInForce: "ioc",
 	})
-	if err != nil || adapter.Capabilities().Idempotent || adapter.Capabilities().Name != "alpaca" {
+	if err != nil || adapter.Capabilities().Idempotent || adapter.Capabilities().Name != "alpaca:paper" {
 		t.Errorf("adapter can %+v, %v", adapter.Capabilities(), err)
 	}
 }

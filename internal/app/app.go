@@ -36,13 +36,15 @@ type node struct {
 	// url and direct are the database's addresses; pooled: url goes through a pooler.
 	url, direct string
 	pooled      bool
+	// indirect is set if direct was unreachable at startup.
+	indirect bool
 
 	requests, work, relay *pgxpool.Pool
 
 	listener net.Listener
+	// brokers are all that are served here, by name; broker and gate are the default one's.
+	brokers  map[string]*served
 	broker   broker.Broker
-	// adapter is broker without the traces.
-	adapter  broker.Broker
 	gate     *broker.Gate
 	outbox   *outbox.Outbox
 	metrics  *metrics.Metrics
@@ -65,10 +67,13 @@ type node struct {
 	// started: there is something to stop that is worth a word.
 	started bool
 
-	ending chan struct{}
-	failed chan error
-	loops  sync.WaitGroup
-	stops  []stop
+	// draining is closed at the signal, ending when new requests are refused.
+	draining, ending chan struct{}
+	// stopWorkers ends the passes; it may be called more than once.
+	stopWorkers func(context.Context) error
+	failed      chan error
+	loops       sync.WaitGroup
+	stops       []stop
 }
 
 // stop is how one part of a node is stopped.
@@ -109,7 +114,8 @@ func newNode(p Params) *node {
 	return &node{
 		config: p.Config, role: p.Role, noMigrate: p.NoMigrate, noEvents: p.NoEvents, log: api.LogRequests(p.Log), out: p.Out,
 		url: p.Config.DatabaseURL, direct: p.Config.ListenURL,
-		ending: make(chan struct{}), failed: make(chan error, 1),
+		draining: make(chan struct{}), ending: make(chan struct{}),
+		stopWorkers: func(context.Context) error { return nil }, failed: make(chan error, 1),
 	}
 }
 
@@ -143,7 +149,7 @@ func (n *node) start(ctx context.Context) error {
 		n.reachDatabase,
 		n.migrate,
 		n.openPools,
-		n.openBroker,
+		n.openBrokers,
 		n.openServices,
 		n.openDemo,
 		n.startLoops,
@@ -158,11 +164,26 @@ func (n *node) start(ctx context.Context) error {
 	return nil
 }
 
-// wait returns nil at the signal, or the error of a part that could not go on.
+// wait returns nil once a signal has come and the shutdown delay has passed, or the error of
+// a part that failed.
 func (n *node) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-		n.log.Info("stopping", "at_most", n.config.ShutdownTimeout.String())
+		n.log.Info("stopping", "delay", n.config.ShutdownDelay.String(), "at_most", n.config.ShutdownTimeout.String())
+		close(n.draining)
+		return n.keepServing(ctx)
+	case err := <-n.failed:
+		return err
+	}
+}
+
+// keepServing is the shutdown delay: load balancers see that this process is not ready, and
+// whoever does not know yet is served. A second signal ends it.
+func (n *node) keepServing(ctx context.Context) error {
+	select {
+	case <-time.After(n.config.ShutdownDelay):
+		return nil
+	case <-forced(ctx).Done():
 		return nil
 	case err := <-n.failed:
 		return err

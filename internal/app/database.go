@@ -64,7 +64,7 @@ func ensureVersion(ctx context.Context, c config.Config, url string, pool *pgxpo
 // use. A private one that is already running is shared; otherwise it runs during this use.
 func DatabaseURL(ctx context.Context, c config.Config) (url string, leave func(), err error) {
 	if c.DatabaseURL != "" {
-		return c.ListenURL, func() {}, nil // the direct way where there is one
+		return c.DatabaseURL, func() {}, nil
 	}
 	server, err := localpg.Attach(ctx, localpg.Config{DataDir: c.DataDir})
 	if err != nil {

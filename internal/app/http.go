@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,9 +19,12 @@ import (
 	"holdfast/jobs"
 )
 
-// drainShare of what is left of a shutdown is for HTTP; the rest is the workers' and the
-// database's.
-const drainShare = 2
+// HTTP gets half of a shutdown, and at least what a call that has just begun may take: its
+// own timeout, and callEndTime to store and send the outcome.
+const (
+	drainShare  = 2
+	callEndTime = 1500 * time.Millisecond
+)
 
 // serve answers requests. What is registered last is stopped first: not ready and
 // streams, then HTTP.
@@ -73,20 +77,33 @@ func (n *node) background(part string, f func() error) {
 	})
 }
 
-// drain waits for the requests in progress, the broker calls in them included.
-func (n *node) drain(ctx context.Context, server *httpserver.Server) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		share, cancel := context.WithTimeout(ctx, max(time.Until(deadline)/drainShare, n.config.Broker.Timeout))
+// longestCall is the longest that a broker call may take.
+func (n *node) longestCall() (longest time.Duration) {
+	for _, b := range n.brokers {
+		longest = max(longest, b.config.Timeout)
+	}
+	return longest
+}
+
+// drain waits for the requests in progress, the broker calls in them included. The workers
+// end meanwhile: one after the other would take longer than a shutdown may.
+func (n *node) drain(stop context.Context, server *httpserver.Server) error {
+	ctx := stop
+	if deadline, ok := stop.Deadline(); ok {
+		share, cancel := context.WithTimeout(stop, max(time.Until(deadline)/drainShare, n.longestCall()+callEndTime))
 		defer cancel()
 		ctx = share
 	}
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	workers.Go(func() { _ = n.stopWorkers(stop) }) // its error is reported when it is their turn
 	return server.Shutdown(ctx)
 }
 
 func (n *node) handler(ctx context.Context) (http.Handler, error) {
 	p := api.Params{
-		Pool: n.requests, Observer: n.metrics, ShuttingDown: n.ending, Log: n.log,
-		Limits: api.Limits{Rate: n.config.RateLimit},
+		Pool: n.requests, Observer: n.metrics, Draining: n.draining, ShuttingDown: n.ending, Log: n.log,
+		Limits: api.Limits{Rate: n.config.RateLimit, KeyInFlight: n.config.KeyMaxInFlight},
 	}
 	if n.config.MetricsAddr == "" {
 		p.Metrics = n.metrics.Handler()

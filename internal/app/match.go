@@ -13,7 +13,8 @@ import (
 
 func (n *node) newMatcher(pool *pgxpool.Pool, purchases *purchase.Service) *statement.Matcher {
 	return statement.New(statement.Params{
-		Pool: pool, Purchases: purchases, Broker: n.adapter, Gate: n.gate, Interval: n.config.MatchInterval, Log: n.log,
+		Pool: pool, Purchases: purchases, Broker: n.broker, Gate: n.gate, KeyNamespace: n.config.Broker.KeyNamespace,
+		Interval: n.config.MatchInterval, Log: n.log,
 	})
 }
 
@@ -23,7 +24,7 @@ func OpenMatcher(
 ) (*statement.Matcher, func(), error) {
 	n := newNode(Params{Config: c, Role: RoleWorker, Log: log})
 	n.requests, n.work, n.relay = pool, pool, pool
-	if err := n.openBroker(ctx); err != nil {
+	if err := n.openBrokers(ctx); err != nil {
 		return nil, nil, err
 	}
 	done := func() { _ = n.stop(context.WithoutCancel(ctx)) }

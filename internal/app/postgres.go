@@ -33,14 +33,19 @@ func (n *node) startPostgres(ctx context.Context) error {
 	return nil
 }
 
-// reachDatabase waits for the database, and finds out whether a pooler stands before it.
+// reachDatabase waits for the database, and detects a pooler in front of it. Only LISTEN and
+// migrations need the direct connection: without it events are found by polling.
 func (n *node) reachDatabase(ctx context.Context) error {
-	if err := postgres.Await(ctx, n.direct, n.log); err != nil {
+	if err := postgres.Await(ctx, n.url, n.log); err != nil {
 		return err
 	}
 	if n.url != n.direct {
 		n.pooled = true
-		return postgres.Await(ctx, n.url, n.log)
+		if err := postgres.PingPrimary(ctx, n.direct); err != nil {
+			n.indirect = true
+			n.log.Warn("HOLDFAST_LISTEN_DATABASE_URL is unreachable", "error", err)
+		}
+		return ctx.Err()
 	}
 	pooled, err := postgres.BehindPooler(ctx, n.url)
 	if pooled {
@@ -50,10 +55,10 @@ func (n *node) reachDatabase(ctx context.Context) error {
 	return err
 }
 
-// migrate brings the database to this version, or refuses another one.
+// migrate migrates the database to this version, or refuses another one. The migration's
+// lock needs a session, which a pooler does not keep.
 func (n *node) migrate(ctx context.Context) error {
-	alone := n.pooled && n.url == n.direct // the migration's lock needs a session
-	if n.noMigrate || alone {
+	if n.noMigrate || n.indirect || n.pooled && n.url == n.direct {
 		return n.checkVersion(ctx)
 	}
 	return sql.Migrate(ctx, n.direct)
@@ -72,8 +77,9 @@ func (n *node) checkVersion(ctx context.Context) error {
 	return err
 }
 
-// openPools opens a pool for each kind of work that this role does. Workers go past a
-// pooler where there is a way: River listens, and its sessions are few.
+// openPools opens a pool for each kind of work that this role does. All of them use the main
+// URL, the workers' too: passes must go on while the direct connection is unavailable, and a
+// job that River is not notified of starts at its next poll.
 func (n *node) openPools(ctx context.Context) (err error) {
 	requests, work := int32(postgres.RequestPoolSize), int32(postgres.WorkPoolSize)
 	if !n.serves() {
@@ -82,14 +88,13 @@ func (n *node) openPools(ctx context.Context) (err error) {
 	if !n.works() {
 		work = postgres.SidePoolSize
 	}
-	straight := n.pooled && n.url == n.direct
 	for _, open := range []struct {
 		pool **pgxpool.Pool
 		url  string
 		p    postgres.PoolParams
 	}{
 		{&n.requests, n.url, postgres.PoolParams{Name: "requests", Size: requests, Limits: postgres.RequestLimits, Pooled: n.pooled}},
-		{&n.work, n.direct, postgres.PoolParams{Name: "work", Size: work, Limits: postgres.WorkLimits, Pooled: straight}},
+		{&n.work, n.url, postgres.PoolParams{Name: "work", Size: work, Limits: postgres.WorkLimits, Pooled: n.pooled}},
 		{&n.relay, n.url, postgres.PoolParams{Name: "relay", Size: postgres.RelayPoolSize, Limits: postgres.WorkLimits, Pooled: n.pooled}},
 	} {
 		open.p.Serving = true

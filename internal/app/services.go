@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -35,7 +36,8 @@ func (n *node) openServices(context.Context) error {
 	}
 	if n.serves() {
 		n.streams = api.NewStream(api.StreamParams{
-			Hub: n.outbox.Hub, Events: n.outbox.Events, Keys: n.keys, Accounts: n.accounts, Purchases: n.requested, Log: n.log,
+			Hub: n.outbox.Hub, Events: n.outbox.Events, Keys: n.keys, Accounts: n.accounts, Purchases: n.requested,
+			KeyMax: n.config.KeyMaxStreams, Log: n.log,
 		})
 	}
 	return nil
@@ -77,7 +79,7 @@ func (n *node) service(pool *pgxpool.Pool) (*purchase.Service, error) {
 	}
 	return purchase.New(purchase.Params{
 		Pool: pool, Accounts: n.accounts, Broker: n.broker, Gate: n.gate, Scheduler: scheduler,
-		Committed: n.outbox.Wake, Policy: n.config.Policy, Switches: n.switches, Observer: n.metrics, Log: n.log,
+		Committed: n.outbox.Wake, Policy: policy(n.config, n.config.Broker), Switches: n.switches, Observer: n.metrics, Log: n.log,
 	}), nil
 }
 
@@ -134,7 +136,7 @@ func (n *node) startWorkers(ctx context.Context) error {
 		return nil
 	}
 	workers, err := jobs.NewWorkers(jobs.Config{
-		Pool: n.work, Service: n.worked, Concurrency: n.config.Workers, RescueAfter: n.config.Policy.RescueAfter,
+		Pool: n.work, Service: n.worked, Concurrency: n.config.Workers, RescueAfter: n.config.RescueAfter,
 		SweepInterval: n.config.SweepInterval, StopTimeout: n.config.ShutdownTimeout / 2,
 		WebhookURL: n.config.WebhookURL, WebhookSecret: n.config.WebhookSecret, Log: n.log,
 	})
@@ -144,7 +146,12 @@ func (n *node) startWorkers(ctx context.Context) error {
 	if err := workers.Start(ctx); err != nil {
 		return err
 	}
-	n.onStop("workers", func(ctx context.Context) error { return stopWithDeadline(ctx, workers.Stop) })
+	var once sync.Once
+	n.stopWorkers = func(ctx context.Context) error {
+		once.Do(func() { err = stopWithDeadline(ctx, workers.Stop) })
+		return err
+	}
+	n.onStop("workers", func(ctx context.Context) error { return n.stopWorkers(ctx) })
 	return nil
 }
 

@@ -19,13 +19,13 @@ func (forcedError) Error() string { return "a second signal" }
 
 type forceKey struct{}
 
-// StopOnSignal returns a context that ends at the first SIGINT or SIGTERM: the command shuts
+// StopOnSignal returns a context that ends at the first SIGINT, SIGTERM or SIGHUP: the command shuts
 // down. The second signal ends what forced returns: the command stops immediately.
 func StopOnSignal(parent context.Context) (context.Context, func()) {
 	hard, force := context.WithCancelCause(parent)
 	soft, cancel := context.WithCancel(context.WithValue(hard, forceKey{}, hard))
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		<-signals
 		cancel()

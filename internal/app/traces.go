@@ -74,7 +74,7 @@ func (t *tracing) call(to broker.Broker) broker.Broker {
 	if t == nil {
 		return to
 	}
-	return traced{to, t.tracer}
+	return keepLister(to, traced{to, t.tracer})
 }
 
 type traced struct {

@@ -2,62 +2,91 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
 	"holdfast/jobs"
 )
 
-// checkContradictions finds settings that are each readable and cannot hold together.
-// Each rule keeps a promise of the product; its reason stands beside it.
+// checkContradictions finds settings that are each valid and cannot be combined. Each rule
+// keeps a promise of the product; its reason is next to it.
 func checkContradictions(r *reader, c Config) {
-	checkTimes(r, c)
-	checkBroker(r, c.Broker)
-	checkJWT(r, c.JWT)
+	for _, b := range c.Brokers {
+		checkTimes(r, c, b)
+		checkBroker(r, c, b)
+	}
+	checkJWT(r, c)
+	checkWebhook(r, c)
 	if _, port, _ := net.SplitHostPort(c.Addr); c.MetricsAddr == c.Addr && port != "0" {
 		r.errorf("HOLDFAST_METRICS_ADDR is the same as HOLDFAST_ADDR: leave it out, or give it an address of its own")
 	}
-	if c.WebhookURL == "" {
+}
+
+// callEndSlack is what a request needs beyond its broker call to be answered.
+const callEndSlack = 2 * time.Second
+
+func checkTimes(r *reader, c Config, b Broker) {
+	timeout := b.label("HOLDFAST_BROKER_TIMEOUT", c)
+	// Otherwise a first call in progress would count as interrupted.
+	if c.PendingGrace <= b.Timeout {
+		r.errorf("HOLDFAST_PENDING_GRACE (%s) must be above %s (%s)", c.PendingGrace, timeout, b.Timeout)
+	}
+	// A pass may make two calls, a lookup and a replay: otherwise an active one is rerun.
+	if c.RescueAfter <= 2*b.Timeout {
+		r.errorf("HOLDFAST_RESCUE_AFTER (%s) must be above twice %s (%s)", c.RescueAfter, timeout, b.Timeout)
+	}
+	// Otherwise a call in flight would not get its answer.
+	if c.ShutdownTimeout < b.Timeout+callEndSlack {
+		r.errorf("HOLDFAST_SHUTDOWN_TIMEOUT (%s) must be at least %s (%s) + %s", c.ShutdownTimeout, timeout, b.Timeout, callEndSlack)
+	}
+}
+
+// label is how an error names a setting of the broker.
+func (b Broker) label(name string, c Config) string {
+	if len(c.Brokers) == 1 {
+		return name
+	}
+	return name + " of broker " + b.Name
+}
+
+func checkBroker(r *reader, c Config, b Broker) {
+	if b.Kind == HTTP && b.URL == "" {
+		r.errorf("HOLDFAST_BROKER=http needs %s", b.label("HOLDFAST_BROKER_URL", c))
+	}
+	if _, _, ok := AlpacaKeys(b.Token); b.Kind == Alpaca && !ok {
+		r.errorf("HOLDFAST_BROKER=alpaca needs %s as KEY-ID:SECRET (or APCA_API_KEY_ID and APCA_API_SECRET_KEY)",
+			b.label("HOLDFAST_BROKER_TOKEN", c))
+	}
+	// Real purchases never go into a private database that nobody named.
+	if b.Kind != Sandbox && c.DatabaseURL == "" && c.DataDir == "" {
+		r.errorf("HOLDFAST_BROKER=%s needs HOLDFAST_DATABASE_URL or HOLDFAST_DATA_DIR", b.Kind)
+	}
+	if b.Token != "" && b.Kind != Sandbox {
+		checkPlainHTTP(r, c.AllowPlainHTTP, b.label("HOLDFAST_BROKER_URL", c), b.URL)
+	}
+}
+
+// checkPlainHTTP refuses a URL over which credentials would go in clear to another host.
+func checkPlainHTTP(r *reader, allowed bool, name, text string) {
+	parsed, err := url.Parse(text)
+	if allowed || err != nil || parsed.Scheme != "http" || isLoopback(parsed.Hostname()) {
 		return
 	}
-	if _, err := jobs.NewWebhook(c.WebhookURL, c.WebhookSecret); err != nil {
-		r.errorf("HOLDFAST_ALERT_WEBHOOK_URL, HOLDFAST_ALERT_WEBHOOK_SECRET: %s", err)
-	}
+	r.errorf("%s is plain http to another host: use https, or set HOLDFAST_ALLOW_PLAIN_HTTP=true", name)
 }
 
-func checkTimes(r *reader, c Config) {
-	// Past the key's life nothing can be replayed: a person must know before that.
-	if c.Policy.MaxAge >= c.Broker.KeyRetention {
-		r.errorf("HOLDFAST_RETRY_MAX_AGE (%s) must be below HOLDFAST_BROKER_KEY_RETENTION (%s)",
-			c.Policy.MaxAge, c.Broker.KeyRetention)
-	}
-	// Else a first call that is still in progress would be taken for interrupted.
-	if c.Policy.PendingGrace <= c.Broker.Timeout {
-		r.errorf("HOLDFAST_PENDING_GRACE (%s) must be above HOLDFAST_BROKER_TIMEOUT (%s)",
-			c.Policy.PendingGrace, c.Broker.Timeout)
-	}
-	// A pass may make two calls, a lookup and a replay: else a living one is rescued.
-	if c.Policy.RescueAfter <= 2*c.Broker.Timeout {
-		r.errorf("HOLDFAST_RESCUE_AFTER (%s) must be above twice HOLDFAST_BROKER_TIMEOUT (%s)",
-			c.Policy.RescueAfter, c.Broker.Timeout)
-	}
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-func checkBroker(r *reader, b Broker) {
-	if b.Kind == "http" && b.URL == "" {
-		r.errorf("HOLDFAST_BROKER=http needs HOLDFAST_BROKER_URL")
-	}
-	if _, _, ok := AlpacaKeys(b.Token); b.Kind == "alpaca" && !ok {
-		r.errorf("HOLDFAST_BROKER=alpaca needs HOLDFAST_BROKER_TOKEN as KEY-ID:SECRET (or APCA_API_KEY_ID and APCA_API_SECRET_KEY)")
-	}
-}
-
-func checkJWT(r *reader, c JWT) {
+func checkJWT(r *reader, c Config) {
 	parts := map[string]string{
-		"HOLDFAST_JWT_ISSUER":        c.Issuer,
-		"HOLDFAST_JWT_AUDIENCE":      c.Audience,
-		"HOLDFAST_JWT_JWKS_URL":      c.JWKSURL,
-		"HOLDFAST_JWT_ACCOUNT_CLAIM": c.AccountClaim,
+		"HOLDFAST_JWT_ISSUER":        c.JWT.Issuer,
+		"HOLDFAST_JWT_AUDIENCE":      c.JWT.Audience,
+		"HOLDFAST_JWT_JWKS_URL":      c.JWT.JWKSURL,
+		"HOLDFAST_JWT_ACCOUNT_CLAIM": c.JWT.AccountClaim,
 	}
 	var missing []string
 	for _, s := range settings { // the table's order, so that the line is always the same
@@ -68,6 +97,20 @@ func checkJWT(r *reader, c JWT) {
 	if len(missing) > 0 && len(missing) < len(parts) {
 		r.errorf("HOLDFAST_JWT_*: all four or none; missing: %s", strings.Join(missing, ", "))
 	}
+	// Whoever can replace the keys can be every client.
+	checkPlainHTTP(r, c.AllowPlainHTTP, "HOLDFAST_JWT_JWKS_URL", c.JWT.JWKSURL)
+}
+
+func checkWebhook(r *reader, c Config) {
+	if c.WebhookURL == "" {
+		return
+	}
+	if _, err := jobs.NewWebhook(c.WebhookURL, c.WebhookSecret); err != nil {
+		r.errorf("HOLDFAST_ALERT_WEBHOOK_URL, HOLDFAST_ALERT_WEBHOOK_SECRET: %s", err)
+	}
+	if target, err := url.Parse(c.WebhookURL); err == nil && target.User != nil {
+		checkPlainHTTP(r, c.AllowPlainHTTP, "HOLDFAST_ALERT_WEBHOOK_URL", c.WebhookURL)
+	}
 }
 
 // Warnings are settings that do not contradict each other and are suspicious all the same.
@@ -76,17 +119,25 @@ func (c Config) Warnings() []string {
 	if (c.WebhookURL == "") != (c.WebhookSecret == "") {
 		warnings = append(warnings, "HOLDFAST_ALERT_WEBHOOK_URL and HOLDFAST_ALERT_WEBHOOK_SECRET belong together: one of them is not set")
 	}
-	if c.Broker.Kind == "sandbox" && (c.Broker.URL != "" || c.Broker.Token != "") {
-		warnings = append(warnings, "HOLDFAST_BROKER_URL and HOLDFAST_BROKER_TOKEN are not used: HOLDFAST_BROKER is sandbox, and buys nothing anywhere")
+	for _, b := range c.Brokers {
+		warnings = append(warnings, b.warnings()...)
 	}
-	if c.Broker.Settle >= c.Broker.KeyRetention && c.Broker.Idempotent {
+	return warnings
+}
+
+func (b Broker) warnings() []string {
+	var warnings []string
+	if b.Kind == Sandbox && (b.URL != "" || b.Token != "") {
+		warnings = append(warnings, "HOLDFAST_BROKER_URL and HOLDFAST_BROKER_TOKEN name no real broker: HOLDFAST_BROKER is sandbox, and buys nothing")
+	}
+	if b.Settle >= b.KeyRetention && b.Idempotent {
 		warnings = append(warnings, "HOLDFAST_BROKER_SETTLE is not below HOLDFAST_BROKER_KEY_RETENTION: nothing will ever be replayed")
 	}
-	if c.Policy.RetryCap < c.Policy.RetryBase {
-		warnings = append(warnings, "HOLDFAST_RETRY_CAP is below HOLDFAST_RETRY_BASE: every wait is the cap")
+	if !b.Lookup && !b.Idempotent {
+		warnings = append(warnings, "HOLDFAST_BROKER_LOOKUP and HOLDFAST_BROKER_IDEMPOTENT are both false: every uncertain purchase will need an operator")
 	}
-	if c.ShutdownTimeout < c.Broker.Timeout+time.Second {
-		warnings = append(warnings, "HOLDFAST_SHUTDOWN_TIMEOUT leaves a broker call in progress no time to end: such purchases will be found by the sweep")
+	if b.RetryCap < b.RetryBase {
+		warnings = append(warnings, "HOLDFAST_RETRY_CAP is below HOLDFAST_RETRY_BASE: every wait is the cap")
 	}
 	return warnings
 }

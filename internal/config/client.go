@@ -5,8 +5,8 @@ type Client struct{ URL, Key string }
 
 // LoadClient reads the settings of the commands that use the API. A URL given takes
 // precedence over HOLDFAST_URL. Its error is an *Error.
-func LoadClient(find Lookup, url string) (Client, error) {
-	r := &reader{lookup: find}
+func LoadClient(env Env, url string) (Client, error) {
+	r := &reader{env: env}
 	c := Client{URL: url, Key: r.str("HOLDFAST_API_KEY")}
 	if c.Key == "" {
 		r.errorf("HOLDFAST_API_KEY is not set")
@@ -14,6 +14,7 @@ func LoadClient(find Lookup, url string) (Client, error) {
 	if c.URL == "" {
 		c.URL = r.httpURL("HOLDFAST_URL")
 	}
+	checkPlainHTTP(r, r.boolean("HOLDFAST_ALLOW_PLAIN_HTTP"), "HOLDFAST_URL", c.URL)
 	return c, r.err()
 }
 
@@ -24,8 +25,8 @@ func DefaultURL() string {
 }
 
 // LoadLog reads the log's settings alone. Its error is an *Error.
-func LoadLog(find Lookup) (Log, error) {
-	r := &reader{lookup: find}
+func LoadLog(env Env) (Log, error) {
+	r := &reader{env: env}
 	c := readLog(r)
 	return c, r.err()
 }

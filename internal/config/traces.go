@@ -4,8 +4,8 @@ import "strings"
 
 // tracing reports whether the standard OpenTelemetry variables enable tracing. The exporter
 // and the sampler read the others on their own.
-func tracing(find Lookup) bool {
-	value := func(name string) string { text, _ := find(name); return strings.TrimSpace(text) }
+func tracing(env Env) bool {
+	value := func(name string) string { return strings.TrimSpace(env[name]) }
 	if strings.EqualFold(value("OTEL_SDK_DISABLED"), "true") || value("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
@@ -17,7 +17,7 @@ func tracing(find Lookup) bool {
 // format, and send the traces elsewhere.
 func checkTraces(r *reader) {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		if text, _ := r.lookup(name); text != "" && !isHTTPURL(text) {
+		if text := r.env[name]; text != "" && !isHTTPURL(text) {
 			r.errorf("%s is not an http or https URL", name)
 		}
 	}
