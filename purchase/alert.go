@@ -84,14 +84,14 @@ func (s *Service) noteContradiction(ctx context.Context, now row, said Status, b
 		}
 		detail = fmt.Sprintf("a %s says order %s; the purchase has order %s: bought twice?", by.call, other, *now.BrokerOrderID)
 	}
-	s.observer.Contradiction()
-	s.log.Error("answer contradicts a final status", "purchase_id", now.ID, "detail", detail)
 	err := db.New(s.pool).InsertNotes(ctx, db.InsertNotesParams{
 		Ids: []uuid.UUID{now.ID}, Code: "contradiction", Detail: detail, Actor: actorWorker,
 	})
-	if err != nil {
+	if err != nil { // the caller tries again, and counts it then
 		return fmt.Errorf("note contradiction: %w", err)
 	}
+	s.observer.Contradiction()
+	s.log.Error("answer contradicts a final status", "purchase_id", now.ID, "detail", detail)
 	s.alarm(ctx, AlertContradiction, map[string]any{
 		"purchase_id": now.ID, "account_id": now.AccountID, "status": now.Status, "said": said, "call": by.call,
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"holdfast/broker"
-	"holdfast/purchase/db"
 )
 
 // The kinds of attempt.
@@ -95,27 +94,40 @@ func (s *Service) settleAll(ctx context.Context, changes []transition, lockTimeo
 	return done
 }
 
-// settleLate deals with a first call's answer whose purchase has moved on meanwhile:
-// the sweep took it for interrupted, or an earlier try's commit went through after all.
-// The answer itself is kept. That it was bought stays true however late it is said; a
-// refusal counts only while no pass has begun, for a replay may have bought since.
+// settleLate deals with a first call's answer whose purchase has changed meanwhile: the
+// sweep took it for interrupted, or an earlier try's commit went through after all. The
+// answer is stored as an attempt, whatever the purchase has become, and that it names an
+// order is not forgotten. A confirmation stays true however late it comes; see
+// lateReplyTransition for a refusal.
 func (s *Service) settleLate(ctx context.Context, recorded row, t transition) (row, error) {
-	now, err := db.New(s.pool).PurchaseByID(ctx, recorded.ID)
+	if t.short {
+		t.short = false // the full statement stores the attempt of a purchase that has changed
+		if settled, ok, err := s.applyTransition(ctx, t); err != nil || ok {
+			return settled, err
+		}
+	}
+	now, err := s.remember(ctx, recorded.ID, t.exchange.answer)
 	if err != nil {
-		return row{}, fmt.Errorf("read purchase: %w", err)
+		return row{}, fmt.Errorf("remember late answer: %w", err)
 	}
 	if Status(now.Status).Final() {
-		return now, s.noteContradiction(ctx, now, t.to, t.exchange)
+		return now, s.noteContradiction(ctx, now, claimed(now, t), t.exchange)
 	}
 	if Status(now.Status) != Unknown || !t.to.Final() {
 		return now, nil
 	}
 	settled, ok, err := s.applyTransition(ctx, lateReplyTransition(now, t))
-	if err != nil {
-		return row{}, err
+	if err != nil || ok {
+		return settled, err
 	}
-	if !ok {
-		return now, nil
+	return now, nil
+}
+
+// claimed is the final status that a late answer amounts to. One that names an order of a
+// rejected purchase says that it may have been bought.
+func claimed(now row, t transition) Status {
+	if Status(now.Status) == Rejected && namesOrder(t.exchange.answer) {
+		return Completed
 	}
-	return settled, nil
+	return t.to
 }

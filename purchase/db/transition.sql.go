@@ -133,9 +133,11 @@ WITH input AS (
            i.result, NULLIF(i.result_reason, ''), NULLIF(i.status_code, 0), NULLIF(i.named_order_id, ''), i.body
     FROM input i
     -- A replay has its row already, and a place call is in the purchase's own row unless
-    -- its answer came too late.
+    -- its answer came too late. It is stored once, however often that is tried.
     WHERE i.call = 'lookup'
-       OR (i.call = 'place' AND NOT EXISTS (SELECT 1 FROM changed m WHERE m.id = i.id))
+       OR (i.call = 'place' AND NOT EXISTS (SELECT FROM changed m WHERE m.id = i.id)
+           AND EXISTS (SELECT FROM transaction_history h WHERE h.id = i.id AND h.place_result IS NULL)
+           AND NOT EXISTS (SELECT FROM broker_attempt b WHERE b.transaction_id = i.id AND b.call = 'place'))
 ), answered AS (
     UPDATE broker_attempt b
     SET duration_ms = i.duration_ms,
