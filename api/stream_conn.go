@@ -41,8 +41,10 @@ type stream struct {
 }
 
 // sink is the way to one client. write returns once all is taken, or an error permanently.
+// wake lets the stream be drained; it does not block.
 type sink interface {
 	write(messages [][]byte) error
+	wake(st *stream, sub *outbox.Subscription)
 	close()
 }
 
@@ -81,6 +83,10 @@ func (st *stream) drain(sub *outbox.Subscription) {
 		if err == nil && len(messages) == 0 && !nudged {
 			return
 		}
+		if errors.Is(err, outbox.ErrBehind) {
+			st.catchUp(sub)
+			return
+		}
 		if err == nil {
 			err = st.deliver(messages)
 		}
@@ -88,6 +94,15 @@ func (st *stream) drain(sub *outbox.Subscription) {
 			st.end()
 			return
 		}
+	}
+}
+
+// catchUp goes on from the log: a reader that is slow, or a burst that is large, ends no
+// stream.
+func (st *stream) catchUp(behind *outbox.Subscription) {
+	behind.Close(nil)
+	if st.join(start{after: behind.After()}) != nil {
+		st.end()
 	}
 }
 
@@ -142,12 +157,14 @@ func (t *taken) serve(st *stream, begin start, header http.Header) {
 	head.WriteString("\r\n")
 	err := st.write(head.Bytes(), preamble())
 	if err == nil {
-		err = st.join(begin, func(sub *outbox.Subscription) { go st.drain(sub) })
+		err = st.join(begin)
 	}
 	if err != nil {
 		st.end()
 	}
 }
+
+func (t *taken) wake(st *stream, sub *outbox.Subscription) { go st.drain(sub) }
 
 // watch waits for the client to go. A client has nothing to say on a stream; what it
 // says is read and forgotten.
@@ -243,7 +260,7 @@ func (d *direct) serve(ctx context.Context, st *stream, begin start) {
 	// The server's own deadlines are for requests, not for streams; where one cannot be
 	// lifted the client resumes.
 	_ = d.rc.SetReadDeadline(time.Time{})
-	if st.write(preamble()) != nil || st.join(begin, d.wake) != nil {
+	if st.write(preamble()) != nil || st.join(begin) != nil {
 		return
 	}
 	for {
@@ -259,7 +276,7 @@ func (d *direct) serve(ctx context.Context, st *stream, begin start) {
 }
 
 // wake finds the channel empty: nobody is woken twice without a Take that found nothing.
-func (d *direct) wake(sub *outbox.Subscription) { d.woken <- sub }
+func (d *direct) wake(_ *stream, sub *outbox.Subscription) { d.woken <- sub }
 
 func (d *direct) write(messages [][]byte) error {
 	err := inPieces(messages, func(piece []byte) error {

@@ -71,7 +71,7 @@ func parseEventID(text string) (id int64, readable bool) {
 
 // join replays the log until the hub can take over, and subscribes: what the hub
 // delivers begins exactly behind what was replayed.
-func (st *stream) join(begin start, wake func(*outbox.Subscription)) error {
+func (st *stream) join(begin start) error {
 	if begin.resync != "" {
 		if err := st.write(resyncEvent(begin.resync)); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (st *stream) join(begin start, wake func(*outbox.Subscription)) error {
 	}
 	after := begin.after
 	for !st.over.Load() {
-		if sub := st.streams.p.Hub.Subscribe(st.filter, after, wake); sub != nil {
+		if sub := st.streams.p.Hub.Subscribe(st.filter, after, st.wake); sub != nil {
 			st.follow(sub)
 			return nil
 		}
@@ -91,6 +91,8 @@ func (st *stream) join(begin start, wake func(*outbox.Subscription)) error {
 	}
 	return errStreamOver
 }
+
+func (st *stream) wake(sub *outbox.Subscription) { st.out.wake(st, sub) }
 
 // replayPage is how many events of the log are read and written at once.
 const replayPage = 200
@@ -104,7 +106,7 @@ func (st *stream) replay(after int64) (int64, error) {
 	page, expired, err := st.streams.readPage(st.filter, after, until)
 	<-st.streams.replays
 	if err != nil {
-		return 0, err
+		return after, st.pause()
 	}
 	if expired {
 		return until, st.write(resyncEvent(resyncExpired))
@@ -138,6 +140,20 @@ func (st *stream) turn() error {
 				return err
 			}
 		}
+	}
+}
+
+// replayRetry is how long a stream waits before it asks again for a page that the database
+// did not give.
+const replayRetry = time.Second
+
+// pause waits for the database: its outage ends no stream.
+func (st *stream) pause() error {
+	select {
+	case <-st.streams.ctx.Done():
+		return errStreamOver
+	case <-time.After(replayRetry):
+		return st.write(comment)
 	}
 }
 

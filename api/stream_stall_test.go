@@ -9,8 +9,8 @@ import (
 	"holdfast/api"
 )
 
-// stallEvents are more than all buffers on the way take.
-const stallEvents = 4_000
+// stallEvents are more than the ring holds, and than all buffers on the way take beyond it.
+const stallEvents = 8_000
 
 // stall opens a stream of all events that nobody reads.
 func (s *streaming) stall(t *testing.T) *http.Response {
@@ -115,8 +115,8 @@ func TestStreamThatWaitsForItsTurnGetsComments(t *testing.T) {
 	all, waiting, release := onAll(t), map[string]*frames{}, map[string]func(){}
 	begun := time.Now()
 	for name, s := range all {
-		s.happen(t, "acct", 2000)
-		s.until(t, 2000)
+		s.happen(t, "acct", stallEvents)
+		s.until(t, stallEvents)
 		release[name] = api.HoldTurns(s.streams)
 		begun = time.Now()
 		waiting[name] = s.open(t, s.operator, "", "0")
@@ -128,7 +128,7 @@ func TestStreamThatWaitsForItsTurnGetsComments(t *testing.T) {
 			t.Errorf("%s: got %+v after %v, want a comment", name, block, took)
 		}
 		release[name]()
-		for id := range 2000 {
+		for id := range stallEvents {
 			stream.wants(strconv.Itoa(id + 1))
 		}
 	}

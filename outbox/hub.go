@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// waitingMax is how many events may wait for one subscriber.
-	waitingMax = 256
-	// recentMax is how many events the hub keeps for those who join: everyone who was
-	// cut off for a moment resumes without a query, all ten thousand at once.
-	recentMax = 1024
+	// recentMax is how many events the ring holds, some 3 MB: a burst of thousands reaches
+	// streams that read without a query, and everyone who was cut off for a moment resumes
+	// without one, all ten thousand at once.
+	recentMax = 4096
 	// pageMax is how many events the hub reads at once.
 	pageMax = 500
 )
 
 // Why a subscription has ended.
 var (
-	// ErrSlow: more events waited than a subscriber may leave waiting.
-	ErrSlow = errors.New("subscriber is too slow")
+	// ErrBehind: the next events have left the ring; the log has them.
+	ErrBehind = errors.New("subscriber has fallen behind the ring")
 	// ErrReset: the log went back behind what was delivered, as after the restore of a
 	// backup under a running process.
 	ErrReset = errors.New("event log was reset")
-	// ErrClosed: the subscriber's own word.
+	// ErrClosed: the subscriber closed it.
 	ErrClosed = errors.New("subscription is closed")
 )
 
@@ -55,7 +54,7 @@ type Hub struct {
 	ready   chan struct{}
 	lag     atomic.Int64
 
-	mu       sync.Mutex
+	mu       sync.RWMutex
 	position int64 // the last event delivered
 	recent   recent
 	members  members
@@ -83,15 +82,15 @@ func (h *Hub) Ready() <-chan struct{} { return h.ready }
 
 // Position is the last event that was delivered.
 func (h *Hub) Position() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
 	return h.position
 }
 
 // Subscribers is how many there are.
 func (h *Hub) Subscribers() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
 	return h.members.count
 }
 
@@ -229,16 +228,18 @@ func (h *Hub) deliverLocked(page []Event) {
 		h.members.receivers(&m.Event, func(s *Subscription) { h.hand(s, m) })
 		lag = max(lag, time.Since(m.LoggedAt))
 	}
-	h.members.removeEnded()
 	h.lag.Store(int64(lag))
 }
 
-// hand gives a message to a subscriber, encoded once for all.
+// hand announces a message to a subscriber.
 func (h *Hub) hand(s *Subscription, m *Message) {
+	h.ensureEncoded(m)
+	s.push(m)
+}
+
+// ensureEncoded encodes a message once for all of its receivers; the caller holds the lock.
+func (h *Hub) ensureEncoded(m *Message) {
 	if m.Wire == nil {
 		m.Wire = h.encode(m.Event)
-	}
-	if !s.push(m) {
-		h.members.ended = append(h.members.ended, s)
 	}
 }

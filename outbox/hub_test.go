@@ -170,57 +170,86 @@ func fill(t *testing.T, pool *pgxpool.Pool, n int) {
 	}
 }
 
-func TestSlowSubscriberIsEnded(t *testing.T) {
+// A subscriber that takes nothing holds nothing up and is not ended: it takes the ring's
+// events in order, or is referred to the log if the ring no longer has them.
+func TestASubscriberThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	hub := startHub(t, pool)
 	lazy := hub.Subscribe(outbox.Filter{}, 0, func(*outbox.Subscription) {})
 	quick := subscribe(t, hub, outbox.Filter{})
-	fill(t, pool, 256)
-	eventually(t, "all delivered", func() bool { return quick.has() == 256 })
-	if n := hub.Subscribers(); n != 2 {
-		t.Fatalf("%d subscribers at the bound, want 2", n)
+	fill(t, pool, 4096)
+	eventually(t, "all delivered", func() bool { return quick.has() == 4096 })
+	for id := int64(1); id <= 300; {
+		messages, _, err := lazy.Take()
+		if err != nil || len(messages) == 0 || len(messages) > 256 {
+			t.Fatalf("takes %d events, %v", len(messages), err)
+		}
+		for _, m := range messages {
+			if m.ID != id {
+				t.Fatalf("takes %d, want %d", m.ID, id)
+			}
+			id++
+		}
 	}
-	fill(t, pool, 1)
-	eventually(t, "the slow one leaves", func() bool { return hub.Subscribers() == 1 })
+	at := lazy.After()
+	fill(t, pool, 4096)
+	eventually(t, "all delivered", func() bool { return quick.has() == 2*4096 })
 	messages, _, err := lazy.Take()
-	if !errors.Is(err, outbox.ErrSlow) || len(messages) != 0 {
-		t.Errorf("it takes %d events and %v, want none and %v", len(messages), err, outbox.ErrSlow)
+	if !errors.Is(err, outbox.ErrBehind) || len(messages) != 0 || lazy.After() != at || hub.Subscribers() != 2 {
+		t.Errorf("takes %d events and %v after %d, want none and %v after %d", len(messages), err, lazy.After(), outbox.ErrBehind, at)
 	}
-	eventually(t, "the quick one goes on", func() bool { return quick.has() == 257 })
+	lazy.Close(nil)
+	if n := hub.Subscribers(); n != 1 {
+		t.Errorf("%d subscribers", n)
+	}
+}
+
+// What a filter does not choose costs its subscriber nothing, not even the ring's end.
+func TestARareSubscriberDoesNotFallBehind(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	hub := startHub(t, pool)
+	rare := subscribe(t, hub, outbox.Filter{AccountID: "rare"})
+	all := subscribe(t, hub, outbox.Filter{})
+	fill(t, pool, 5000)
+	commit(t, pool, uuid.New(), "rare", 2)
+	fill(t, pool, 1)
+	eventually(t, "all delivered", func() bool { return all.has() == 5002 })
+	eventually(t, "the rare one delivered", func() bool { return rare.has() == 1 })
+	if err := rare.failure(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestSubscribeAtACursor(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	fill(t, pool, 1500)
+	fill(t, pool, 5000)
 	hub := startHub(t, pool)
-	if at := hub.Position(); at != 1500 {
-		t.Fatalf("the hub begins at %d, want 1500", at)
+	if at := hub.Position(); at != 5000 {
+		t.Fatalf("the hub begins at %d, want 5000", at)
 	}
-	nobody := func(*outbox.Subscription) {}
-	if hub.Subscribe(outbox.Filter{}, 475, nobody) != nil {
-		t.Error("a subscription began before what the hub remembers")
+	ignore := func(*outbox.Subscription) {}
+	if hub.Subscribe(outbox.Filter{}, 5000-4097, ignore) != nil {
+		t.Error("a subscription began before what the ring holds")
 	}
-	if hub.Subscribe(outbox.Filter{}, 1500-257, nobody) != nil {
-		t.Error("a subscription began with more than may wait")
-	}
-	sub := hub.Subscribe(outbox.Filter{}, 1500-256, nobody)
+	sub := hub.Subscribe(outbox.Filter{}, 5000-4096, ignore)
 	if sub == nil {
-		t.Fatal("cannot begin with as much as may wait")
+		t.Fatal("cannot begin with the oldest event of the ring")
 	}
 	messages, _, err := sub.Take()
-	if err != nil || len(messages) != 256 || messages[0].ID != 1245 || messages[255].ID != 1500 {
+	if err != nil || len(messages) != 256 || messages[0].ID != 905 || messages[255].ID != 1160 {
 		t.Errorf("it begins with %d events: %v", len(messages), err)
 	}
 	ahead := &reader{}
-	if hub.Subscribe(outbox.Filter{}, 1502, ahead.wake) == nil {
+	if hub.Subscribe(outbox.Filter{}, 5002, ahead.wake) == nil {
 		t.Fatal("cannot wait for an event that another process has delivered")
 	}
 	fill(t, pool, 4)
 	eventually(t, "the rest delivered", func() bool { return ahead.has() == 2 })
-	if ahead.ids[0] != 1503 {
-		t.Errorf("it begins with %d, want 1503", ahead.ids[0])
+	if ahead.ids[0] != 5003 {
+		t.Errorf("it begins with %d, want 5003", ahead.ids[0])
 	}
 }
 

@@ -9,8 +9,6 @@ type members struct {
 	byAccount  map[string]*group
 	byPurchase map[uuid.UUID]*group
 	count      int
-	// ended were found so in the middle of a delivery; they leave after it.
-	ended []*Subscription
 }
 
 // group is a set of subscriptions in no order, each of which knows its slot.
@@ -88,13 +86,6 @@ func (m *members) receivers(e *Event, do func(*Subscription)) {
 			}
 		}
 	}
-}
-
-func (m *members) removeEnded() {
-	for _, s := range m.ended {
-		m.remove(s)
-	}
-	m.ended = nil
 }
 
 // all returns every subscription.

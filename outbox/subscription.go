@@ -2,74 +2,81 @@ package outbox
 
 import "sync"
 
-// Subscription is one subscriber's place in the hub. Its events wait in it, at most 256
-// of them, until they are taken; a subscriber that leaves more waiting is ended, never
-// skipped.
+// takeMax is how many events one Take returns: some 100 kB on the wire.
+const takeMax = 256
+
+// Subscription is one subscriber's cursor in the hub's ring. Nothing waits in it: one that
+// is slow costs nothing, and one that falls behind the ring is referred to the log.
 type Subscription struct {
 	hub    *Hub
 	filter Filter
 	wake   func(*Subscription)
-	// slot is the place in its group, -1 where it has left; the hub's lock guards it.
+	// slot is the place in its group, -1 once it has left; the hub's lock guards it.
 	slot int
 
-	mu      sync.Mutex
-	after   int64
-	waiting []*Message
-	nudged  bool
-	awake   bool
-	err     error
+	mu sync.Mutex
+	// after is the cursor: everything up to it was taken.
+	after int64
+	// first is the first event to take; zero if there is none.
+	first  int64
+	nudged bool
+	awake  bool
+	err    error
 }
 
-// Subscribe joins the events that f chooses after a cursor, exactly: it fails, and
-// returns nil, where that would leave out events that only the log still has. Then read
-// the log up to [Hub.Position] and try again with the cursor there. [Hub.Ready] must be
-// closed.
+// Subscribe joins the events that f chooses after a cursor, exactly: it returns nil if
+// that would leave out events that only the log still has. Then read the log up to
+// [Hub.Position] and try again with the cursor there. [Hub.Ready] must be closed.
 //
-// wake is called when something waits, then not again before a Take has found nothing.
-// It must not block, nor call the subscription before it has returned.
+// wake is called when there is something to take, then not again before a Take has found
+// nothing. It must not block, nor call the subscription before it has returned.
 func (h *Hub) Subscribe(f Filter, after int64, wake func(*Subscription)) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	waiting, known := h.recent.after(after, f)
-	if !known {
+	if after < h.recent.floor {
 		return nil
 	}
-	for _, m := range waiting {
-		if m.Wire == nil {
-			m.Wire = h.encode(m.Event)
-		}
-	}
-	s := &Subscription{hub: h, filter: f, wake: wake, after: after, waiting: waiting}
+	s := &Subscription{hub: h, filter: f, wake: wake, after: after, first: h.encodeFrom(f, after+1)}
 	h.members.add(s)
-	if len(waiting) > 0 {
+	if s.first != 0 {
 		s.onNotify()
 	}
 	return s
 }
 
-// push adds a message; false where the subscription has ended, now or before. A cursor
-// may be ahead of this hub, for another process may have been quicker: what it covers is
-// passed over.
-func (s *Subscription) push(m *Message) bool {
+// encodeFrom encodes what f chooses, for events that came while nobody received them, and
+// returns the number of the first.
+func (h *Hub) encodeFrom(f Filter, from int64) (first int64) {
+	for i := h.recent.from(from); i < len(h.recent.ring); i++ {
+		m := h.recent.at(i)
+		if !f.Match(&m.Event) {
+			continue
+		}
+		h.ensureEncoded(m)
+		if first == 0 {
+			first = m.ID
+		}
+	}
+	return first
+}
+
+// push says that the ring has a new event for the subscriber. Its cursor may be ahead of
+// this hub, for another process may have been quicker: what it covers is skipped.
+func (s *Subscription) push(m *Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.err != nil:
-		return false
-	case m.ID <= s.after:
-		return true
-	case len(s.waiting) >= waitingMax:
-		s.fail(ErrSlow)
-		return false
+	if s.err != nil || m.ID <= s.after {
+		return
 	}
-	s.waiting = append(s.waiting, m)
+	if s.first == 0 {
+		s.first = m.ID
+	}
 	s.onNotify()
-	return true
 }
 
 // fail ends the subscription; the caller holds mu.
 func (s *Subscription) fail(err error) {
-	s.err, s.waiting = err, nil
+	s.err, s.first = err, 0
 	s.onNotify()
 }
 
@@ -80,15 +87,43 @@ func (s *Subscription) onNotify() {
 	}
 }
 
-// Take returns what waits, and whether there was a nudge. An error says why the
-// subscription has ended; nothing follows it.
+// Take returns the next events, at most 256, and whether there was a nudge. An error says
+// why the subscription has ended; nothing follows it. After [ErrBehind] the log has what
+// comes after [Subscription.After].
 func (s *Subscription) Take() (messages []*Message, nudged bool, err error) {
+	s.hub.mu.RLock()
+	defer s.hub.mu.RUnlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	messages, nudged = s.waiting, s.nudged
-	s.waiting, s.nudged = nil, false
+	if s.first != 0 {
+		messages = s.advance()
+	}
+	nudged, s.nudged = s.nudged, false
 	s.awake = len(messages) > 0 || nudged || s.err != nil
 	return messages, nudged, s.err
+}
+
+// advance moves the cursor; the caller holds both locks.
+func (s *Subscription) advance() []*Message {
+	recent := &s.hub.recent
+	if s.first <= recent.floor {
+		s.after, s.first, s.err = s.first-1, 0, ErrBehind
+		return nil
+	}
+	messages, rest := recent.chosen(s.filter, s.first, takeMax)
+	if len(messages) > 0 {
+		s.after = messages[len(messages)-1].ID
+	}
+	s.first = rest
+	return messages
+}
+
+// After returns the cursor: the last event that was taken, or a later one before which
+// nothing is left to take.
+func (s *Subscription) After() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.after
 }
 
 // WakeIdle wakes the subscriber without an event.
@@ -110,7 +145,7 @@ func (s *Subscription) Close(err error) {
 	s.hub.end(s, err)
 }
 
-// end takes a subscription out; the caller holds the hub's lock.
+// end removes a subscription; the caller holds the hub's lock.
 func (h *Hub) end(s *Subscription, err error) {
 	s.mu.Lock()
 	if s.err == nil {
