@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"holdfast/broker"
@@ -25,7 +24,8 @@ func (c *Client) List(ctx context.Context, window broker.Window) (broker.Page, e
 	if window.Cursor != "" {
 		query.Set("cursor", window.Cursor)
 	}
-	reply := c.wire.Get(ctx, "/v1/orders?"+query.Encode())
+	// A page does not name its window: its connection must not carry another answer.
+	reply := c.wire.GetFresh(ctx, "/v1/orders?"+query.Encode())
 	switch {
 	case reply.Status == http.StatusNotFound, reply.Status == http.StatusMethodNotAllowed, reply.Status == http.StatusNotImplemented:
 		return broker.Page{}, fmt.Errorf("%w: it answered %d", broker.ErrCannotList, reply.Status)
@@ -37,30 +37,31 @@ func (c *Client) List(ctx context.Context, window broker.Window) (broker.Page, e
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
+// maxCursor is the longest cursor that is sent back, as part of a URL.
+const maxCursor = 4 << 10
+
 func readPage(body []byte) (broker.Page, error) {
-	var raw struct {
-		Orders     *[]jsontext.Value `json:"orders"`
-		NextCursor jsontext.Value    `json:"next_cursor"`
-	}
-	if err := json.Unmarshal(body, &raw); err != nil {
+	var orders, next jsontext.Value
+	if err := wire.Object(body, map[string]*jsontext.Value{"orders": &orders, "next_cursor": &next}); err != nil {
 		return broker.Page{}, fmt.Errorf("read page: %w", err)
 	}
-	if raw.Orders == nil {
-		return broker.Page{}, errors.New("read page: orders is missing")
+	elements, err := wire.Array(orders)
+	if err != nil {
+		return broker.Page{}, fmt.Errorf("read page: orders: %w", err)
 	}
-	page := broker.Page{Orders: make([]broker.ListedOrder, len(*raw.Orders))}
-	for i, value := range *raw.Orders {
-		order, err := ReadListed(value)
-		if err != nil {
+	page := broker.Page{Orders: make([]broker.ListedOrder, len(elements))}
+	for i, element := range elements {
+		if page.Orders[i], err = ReadListed(element); err != nil {
 			return broker.Page{}, fmt.Errorf("read page: order %d: %w", i+1, err)
 		}
-		page.Orders[i] = order
 	}
-	cursor, err := wire.Text(raw.NextCursor)
-	if err != nil {
+	cursor, err := wire.Text(next)
+	switch {
+	case err != nil:
 		return broker.Page{}, fmt.Errorf("read page: next_cursor: %w", err)
-	}
-	if cursor != nil {
+	case cursor != nil && len(*cursor) > maxCursor:
+		return broker.Page{}, fmt.Errorf("read page: next_cursor has more than %d bytes", maxCursor)
+	case cursor != nil:
 		page.NextCursor = *cursor
 	}
 	return page, nil
@@ -73,39 +74,27 @@ const ourKeys = "hf"
 // created_at. Of an order that somebody else placed only the key is read, whatever the rest
 // looks like.
 func ReadListed(value []byte) (broker.ListedOrder, error) {
-	var raw struct {
-		Key       jsontext.Value `json:"client_order_id"`
-		Account   jsontext.Value `json:"account"`
-		CreatedAt jsontext.Value `json:"created_at"`
-	}
-	if err := json.Unmarshal(value, &raw); err != nil {
+	var name, account, createdAt jsontext.Value
+	fields := map[string]*jsontext.Value{"client_order_id": &name, "account": &account, "created_at": &createdAt}
+	if err := wire.Object(value, fields); err != nil {
 		return broker.ListedOrder{}, fmt.Errorf("read order: %w", err)
 	}
-	created, err := readTime(raw.CreatedAt)
+	created, err := readTime(createdAt)
 	if err != nil {
 		return broker.ListedOrder{}, fmt.Errorf("read created_at: %w", err)
 	}
-	if key, _ := wire.Text(raw.Key); key == nil || !strings.HasPrefix(*key, ourKeys) {
+	if key, _ := wire.Text(name); key == nil || !strings.HasPrefix(*key, ourKeys) {
 		return broker.ListedOrder{CreatedAt: created}, nil
 	}
 	read, err := readOrder(value)
 	if err != nil {
 		return broker.ListedOrder{}, err
 	}
-	listed := broker.ListedOrder{
-		OrderID: read.id, Key: read.key, Status: listedStatus(read), CreatedAt: created,
+	verdict, _ := read.verdict()
+	return broker.ListedOrder{
+		OrderID: read.id, Key: read.key, Account: text(account), Status: verdict, CreatedAt: created,
 		Cost: read.cost, FilledQuantity: read.filled, Echo: read.echo,
-	}
-	if account, err := wire.Text(raw.Account); err == nil && account != nil {
-		listed.Account = *account
-	}
-	return listed, nil
-}
-
-func listedStatus(read order) broker.Verdict {
-	answer := broker.Answer{Verdict: broker.Uncertain}
-	judge(&answer, read)
-	return answer.Verdict
+	}, nil
 }
 
 func readTime(value jsontext.Value) (time.Time, error) {

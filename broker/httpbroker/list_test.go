@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ const listedKey = "hf-0123456789abcdef0123456789abcdef"
 
 func TestListReadsAPage(t *testing.T) {
 	t.Parallel()
-	client, queries := listing(t, 200, `{"next_cursor":"p&2","orders":[
+	client, queries := listing(t, 200, "\ufeff"+`{"next_cursor":"p&2","x":1,"x":2,"orders":[
 		{"order_id":8389765929445198309,"client_order_id":"`+listedKey+`","account":"acct-1","status":"completed","cost":"250.00",
 		 "symbol":"AAPL","quantity":"10","created_at":"2026-11-30T10:00:00.5Z","more":1},
 		{"order_id":"8","client_order_id":"`+listedKey+`","status":"rejected","code":"x","created_at":"2026-11-30T10:00:01Z"},
@@ -71,6 +72,9 @@ func TestListRefusesAPageThatIsNotWhole(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"Cut": `{"orders":[`, "Empty": ``, "NoOrders": `{"next_cursor":null}`, "NotAList": `{"orders":{}}`,
+		"OrdersTwice": `{"orders":[],"orders":[]}`, "CursorTwice": `{"orders":[],"next_cursor":null,"next_cursor":null}`,
+		"Followed": `{"orders":[]}{}`, "HugeCursor": `{"orders":[],"next_cursor":"` + strings.Repeat("x", 5000) + `"}`,
+		"KeyTwice":       `{"orders":[{"order_id":"1","client_order_id":"` + listedKey + `","client_order_id":"x","status":"completed","created_at":"2026-11-30T10:00:00Z"}]}`,
 		"CursorIsNoText": `{"orders":[],"next_cursor":5}`,
 		"NoTime":         `{"orders":[{"order_id":"1","client_order_id":"` + listedKey + `","status":"completed"}]}`,
 		"NoOrderID":      `{"orders":[{"client_order_id":"` + listedKey + `","status":"completed","created_at":"2026-11-30T10:00:00Z"}]}`,

@@ -14,7 +14,10 @@ var byteOrderMark = []byte("\ufeff")
 
 func withoutMark(body []byte) []byte { return bytes.TrimPrefix(body, byteOrderMark) }
 
-var errNoObject = errors.New("body is not one JSON object")
+var (
+	errNoObject = errors.New("body is not one JSON object")
+	errNoArray  = errors.New("body is not one JSON array")
+)
 
 // lenient reads what no decision depends on, whatever its content, encoding or repetition.
 func lenient(body []byte) *jsontext.Decoder {
@@ -71,25 +74,25 @@ func endObject(decoder *jsontext.Decoder) error {
 	return nil
 }
 
-// Array reads the elements of the JSON array body, at most limit of them.
-func Array(body []byte, limit int) ([]jsontext.Value, error) {
+// Array reads the elements of the JSON array body, each as it was written.
+func Array(body []byte) ([]jsontext.Value, error) {
 	decoder := lenient(body)
 	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '[' {
-		return nil, errors.New("body is not a JSON array")
+		return nil, errNoArray
 	}
 	var elements []jsontext.Value
-	for decoder.PeekKind() != ']' {
+	for kind := decoder.PeekKind(); kind != ']'; kind = decoder.PeekKind() {
 		element, err := decoder.ReadValue()
-		if err != nil || len(elements) == limit {
-			return nil, fmt.Errorf("array is malformed or has more than %d elements", limit)
+		if err != nil {
+			return nil, errNoArray
 		}
 		elements = append(elements, element.Clone())
 	}
 	if _, err := decoder.ReadToken(); err != nil {
-		return nil, err
+		return nil, errNoArray
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("data follows the array")
+		return nil, errNoArray
 	}
 	return elements, nil
 }
