@@ -64,38 +64,6 @@ func unfilled(status string) func(string, broker.Order) string {
 	return func(key string, order broker.Order) string { return said(key, order, status, "0", "null") }
 }
 
-func TestConformance(t *testing.T) {
-	t.Parallel()
-	brokertest.Exercise(t, brokertest.Dialect{
-		New: func(t testing.TB, url string, timeout time.Duration) broker.Broker {
-			return newClient(t, config(url, timeout))
-		},
-		Order: shares(),
-		Completed: func(key string, order broker.Order) string {
-			return said(key, order, "filled", order.Quantity.Decimal.String(), "24.99")
-		},
-		Rejected:   unfilled("rejected"),
-		Processing: unfilled("accepted"),
-		Strange:    unfilled("flabbergasted"),
-		Terse: []func(string, broker.Order) string{
-			func(key string, order broker.Order) string {
-				return fmt.Sprintf(`{"id":"1","client_order_id":%q,"status":"filled","filled_qty":"10","filled_avg_price":"25","notional":"","symbol":null}`, key)
-			},
-			func(key string, order broker.Order) string {
-				return fmt.Sprintf(`{"id":"1","client_order_id":%q,"status":"filled","filled_qty":"10","filled_avg_price":"25","notional":"0.00","limit_price":"0"}`, key)
-			},
-		},
-		NotFound: func(key string) string {
-			return fmt.Sprintf(`{"code":40410000,"message":"order not found for %s"}`, key)
-		},
-		Refusal:         `{"code":42210000,"message":"invalid limit_price"}`,
-		RefusalCode:     "42210000",
-		DuplicateStatus: http.StatusUnprocessableEntity,
-		Duplicate:       `{"code":40010001,"message":"client_order_id must be unique"}`,
-		Read:            readRequest,
-	})
-}
-
 func readRequest(request brokertest.Request) (string, bool) {
 	if request.Method == http.MethodPost {
 		_, rest, _ := strings.Cut(string(request.Body), `"client_order_id":"`)

@@ -1,22 +1,17 @@
 package alpaca
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"holdfast/broker"
 	"holdfast/broker/wire"
-)
-
-// The base URLs of Alpaca's two environments.
-const (
-	PaperURL = "https://paper-api.alpaca.markets"
-	LiveURL  = "https://api.alpaca.markets"
 )
 
 // TimeInForce is how long an order may stay open.
@@ -30,65 +25,36 @@ const (
 	Day TimeInForce = "day"
 )
 
-// Config describes the account at Alpaca.
+// Config describes the login at Alpaca.
 type Config struct {
-	// BaseURL is PaperURL where it is empty: no real money by accident.
+	// Name is stored with each purchase; "alpaca" or "alpaca-broker" if it is empty.
+	Name string
+	// BaseURL is the environment without real money if it is empty.
 	BaseURL string
 	// KeyID and Secret are the API key's two halves.
 	KeyID, Secret string
-	// TimeInForce of whole-share limit orders; ImmediateOrCancel where it is empty.
+	// TimeInForce of whole-share limit orders; ImmediateOrCancel if it is empty.
 	// Fractional and notional orders are always Day: Alpaca takes no other.
 	TimeInForce TimeInForce
-	// Timeout is the deadline of one exchange, all of it.
+	// Timeout is the deadline of one exchange as a whole.
 	Timeout time.Duration
 	// KeyRetention is how long Alpaca is trusted to know a client order id.
 	KeyRetention time.Duration
 	// Settle is how long a placed order may stay invisible to a lookup.
 	Settle time.Duration
 	// ProcessingInterval is how soon to look again at an order that has not ended:
-	// where zero, 5 s for ImmediateOrCancel and 30 s for Day.
+	// if zero, 5 s for ImmediateOrCancel and 30 s for Day.
 	ProcessingInterval time.Duration
+	// AbsenceLookups is how many consecutive "not found" answers a rejection needs.
+	AbsenceLookups int
+	// TLS has the roots and the client certificate; nil is the system's roots.
+	TLS *tls.Config
 }
 
-// Client is the adapter.
-type Client struct {
-	wire         *wire.Client
-	timeInForce  TimeInForce
-	capabilities broker.Capabilities
-}
-
-var _ broker.Broker = (*Client)(nil)
-
-// New checks config; it makes no connection.
-func New(config Config) (*Client, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
-		return nil, err
-	}
-	header := make(http.Header)
-	header.Set("APCA-API-KEY-ID", config.KeyID)
-	header.Set("APCA-API-SECRET-KEY", config.Secret)
-	exchange, err := wire.New(wire.Config{BaseURL: baseURL(config.BaseURL), Header: header, Timeout: config.Timeout})
-	if err != nil {
-		return nil, err
-	}
-	return &Client{wire: exchange, timeInForce: config.TimeInForce, capabilities: broker.Capabilities{
-		Name:               "alpaca",
-		Idempotent:         true, // a client order id is taken once
-		KeyRetention:       config.KeyRetention,
-		Settle:             config.Settle,
-		Timeout:            config.Timeout,
-		ProcessingInterval: config.ProcessingInterval,
-	}}, nil
-}
-
-func (c Config) withDefaults() Config {
-	if c.BaseURL == "" {
-		c.BaseURL = PaperURL
-	}
-	if c.TimeInForce == "" {
-		c.TimeInForce = ImmediateOrCancel
-	}
+func (c Config) withDefaults(a api) Config {
+	c.Name = cmp.Or(c.Name, a.name)
+	c.BaseURL = cmp.Or(c.BaseURL, a.baseURL)
+	c.TimeInForce = cmp.Or(c.TimeInForce, ImmediateOrCancel)
 	if c.ProcessingInterval == 0 {
 		c.ProcessingInterval = 5 * time.Second
 		if c.TimeInForce == Day {
@@ -110,20 +76,50 @@ func (c Config) check() error {
 	return nil
 }
 
-// baseURL takes the URL with or without the version that Alpaca's own pages append.
-func baseURL(raw string) string {
-	return strings.TrimSuffix(strings.TrimRight(raw, "/"), "/v2")
+// client is the adapter of one of the APIs.
+type client struct {
+	api          api
+	wire         *wire.Client
+	timeInForce  TimeInForce
+	capabilities broker.Capabilities
+}
+
+// newClient checks config; it makes no connection.
+func newClient(a api, config Config) (client, error) {
+	config = config.withDefaults(a)
+	if err := config.check(); err != nil {
+		return client{}, err
+	}
+	exchange, err := wire.New(wire.Config{
+		BaseURL: a.base(config.BaseURL), Header: a.authorize(config), Timeout: config.Timeout, TLS: config.TLS,
+	})
+	if err != nil {
+		return client{}, err
+	}
+	return client{api: a, wire: exchange, timeInForce: config.TimeInForce, capabilities: broker.Capabilities{
+		Name:               config.Name,
+		Idempotent:         true, // a client order id is taken once
+		KeyRetention:       config.KeyRetention,
+		Settle:             config.Settle,
+		Timeout:            config.Timeout,
+		ProcessingInterval: config.ProcessingInterval,
+		AbsenceLookups:     config.AbsenceLookups,
+	}}, nil
 }
 
 // Close closes idle connections; the client stays usable.
-func (c *Client) Close() { c.wire.Close() }
+func (c *client) Close() { c.wire.Close() }
 
 // Capabilities implements [broker.Broker].
-func (c *Client) Capabilities() broker.Capabilities { return c.capabilities }
+func (c *client) Capabilities() broker.Capabilities { return c.capabilities }
 
 // Place implements [broker.Broker]: one request on the wire, whatever happens to it.
-func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answer {
-	reply := c.wire.Post(ctx, wire.Post{Path: "/v2/orders", Body: request.Body, SendBefore: request.SendBefore})
+func (c *client) Place(ctx context.Context, request broker.Request) broker.Answer {
+	path, err := c.api.orders(request.Account)
+	if err != nil {
+		return notSent()
+	}
+	reply := c.wire.Post(ctx, wire.Post{Path: path, Body: request.Body, SendBefore: request.SendBefore})
 	answer := reply.Answer()
 	switch {
 	case reply.Success():
@@ -137,10 +133,14 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 }
 
 // Lookup implements [broker.Broker].
-func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
+func (c *client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
+	path, err := c.api.orders(query.Account)
+	if err != nil {
+		return notSent()
+	}
 	parameters := url.Values{"client_order_id": {query.Key}}
-	// Alpaca's "not found" does not name the order: its connection must not carry another's.
-	reply := c.wire.GetFresh(ctx, "/v2/orders:by_client_order_id?"+parameters.Encode())
+	// A "not found" need not name the order: its connection must not carry another's.
+	reply := c.wire.GetFresh(ctx, path+":by_client_order_id?"+parameters.Encode())
 	answer := reply.Answer()
 	switch {
 	case reply.Status == http.StatusOK:
@@ -152,4 +152,9 @@ func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
 	}
 	answer.RetryAfter = max(answer.RetryAfter, rateReset(reply, time.Now()))
 	return answer
+}
+
+// notSent is the answer to a call that has no address.
+func notSent() broker.Answer {
+	return wire.Reply{NotSent: true, Fault: broker.ConnectionFailed}.Answer()
 }

@@ -27,13 +27,16 @@ type placeBody struct {
 }
 
 // Encode implements [broker.Broker]. It refuses what can never become an order here: a
-// currency other than US dollars, a key that Alpaca would not take.
-func (c *Client) Encode(key string, order broker.Order) ([]byte, error) {
+// currency other than US dollars, a key that Alpaca would not take, an account without a name.
+func (c *client) Encode(key string, order broker.Order) ([]byte, error) {
 	if key == "" || len(key) > maxKey {
 		return nil, fmt.Errorf("encode order: the broker key must have 1 to %d characters", maxKey)
 	}
 	if order.Currency != "USD" {
 		return nil, &broker.UnsupportedError{Field: "currency", Message: "must be USD: the broker trades in nothing else"}
+	}
+	if _, err := c.api.orders(order.Account); err != nil {
+		return nil, &broker.UnsupportedError{Field: "account_id", Message: "has no account at the broker"}
 	}
 	body, err := json.Marshal(c.placeBody(key, order), json.Deterministic(true))
 	if err != nil {
@@ -42,7 +45,7 @@ func (c *Client) Encode(key string, order broker.Order) ([]byte, error) {
 	return body, nil
 }
 
-func (c *Client) placeBody(key string, order broker.Order) placeBody {
+func (c *client) placeBody(key string, order broker.Order) placeBody {
 	body := placeBody{Symbol: order.Symbol, Side: "buy", ClientOrderID: key, TimeInForce: string(Day)}
 	if order.Notional.Valid {
 		body.Type, body.Notional = "market", money.Format(order.Notional.Decimal)

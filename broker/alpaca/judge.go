@@ -32,15 +32,15 @@ func confirm(answer *broker.Answer, reply wire.Reply, key string) {
 	judge(answer, order)
 }
 
-// judge: an order that has ended counts for what was filled; one that has not ended
-// counts for nothing yet, however much of it is filled.
+// judge decides what an order's status proves: one that has ended counts for what was
+// filled; one that has not ended counts for nothing yet, however much of it is filled.
 func judge(answer *broker.Answer, order order) {
 	answer.Reason = broker.UnconfirmedResponse
 	switch {
 	case working[order.status]:
 		answer.Verdict, answer.Reason = broker.Processing, broker.InProcessing
 	case !ended[order.status]:
-		// "replaced", and words we do not know: a person must look.
+		// "replaced" and unknown statuses: an operator must decide.
 	case order.bought():
 		answer.Verdict, answer.Reason = broker.Accepted, ""
 		answer.FilledQuantity = order.filled

@@ -15,14 +15,14 @@ import (
 // orderBody is an order as it was written; each value is read with its own rule. Its
 // other members are ignored.
 type orderBody struct {
-	id, clientOrderID, status, side, createdAt jsontext.Value
-	symbol, quantity, notional, limitPrice     jsontext.Value
-	filledQuantity, filledPrice                jsontext.Value
+	id, clientOrderID, status, side        jsontext.Value
+	symbol, quantity, notional, limitPrice jsontext.Value
+	filledQuantity, filledPrice            jsontext.Value
 }
 
 func (b *orderBody) fields() map[string]*jsontext.Value {
 	return map[string]*jsontext.Value{
-		"id": &b.id, "client_order_id": &b.clientOrderID, "status": &b.status, "side": &b.side, "created_at": &b.createdAt,
+		"id": &b.id, "client_order_id": &b.clientOrderID, "status": &b.status, "side": &b.side,
 		"symbol": &b.symbol, "qty": &b.quantity, "notional": &b.notional, "limit_price": &b.limitPrice,
 		"filled_qty": &b.filledQuantity, "filled_avg_price": &b.filledPrice,
 	}

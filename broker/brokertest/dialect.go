@@ -30,6 +30,10 @@ type Dialect struct {
 	// NotFound is this broker's own answer (404) to a lookup of an unknown key.
 	NotFound func(key string) string
 
+	// Page is the last page of a list with orders, each one of the bodies above and created
+	// at the given time. It is used if the adapter is a [broker.Lister].
+	Page func(created time.Time, orders ...string) string
+
 	// Refusal is the body of a 4xx that refuses an order, RefusalCode what the adapter
 	// makes of its code.
 	Refusal, RefusalCode string
@@ -71,5 +75,5 @@ func (b bundle) place(t testing.TB, key string) broker.Answer {
 
 func (b bundle) lookup(t testing.TB) broker.Answer {
 	t.Helper()
-	return b.broker.Lookup(t.Context(), broker.Query{Key: theKey})
+	return b.broker.Lookup(t.Context(), broker.Query{Key: theKey, Account: b.Order.Account})
 }

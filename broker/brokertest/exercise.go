@@ -30,6 +30,7 @@ func Exercise(t *testing.T, d Dialect) {
 		{"Deadline", exerciseDeadline},
 		{"RedirectIsNotFollowed", exerciseRedirect},
 		{"OtherQuantity", exerciseOtherQuantity},
+		{"List", exerciseList},
 		{"Memory", exerciseMemory},
 		{"Promises", func(t *testing.T, d Dialect) { promisesOfBook(t, d) }},
 	} {
@@ -132,7 +133,7 @@ func exerciseDeadline(t *testing.T, d Dialect) {
 	b.server.Standing(Stall())
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
-	if answer := b.broker.Lookup(ctx, broker.Query{Key: theKey}); answer.Reason != broker.Timeout {
+	if answer := b.broker.Lookup(ctx, broker.Query{Key: theKey, Account: b.Order.Account}); answer.Reason != broker.Timeout {
 		t.Errorf("the caller's deadline: %s %s", answer.Verdict, answer.Reason)
 	}
 }

@@ -14,14 +14,14 @@ import (
 func Promises(t *testing.T, b broker.Broker, order broker.Order, newKey func() string) {
 	t.Helper()
 	t.Run("UnknownKeyIsAbsent", func(t *testing.T) {
-		if answer := b.Lookup(t.Context(), broker.Query{Key: newKey()}); answer.Verdict != broker.Absent {
+		if answer := b.Lookup(t.Context(), broker.Query{Key: newKey(), Account: order.Account}); answer.Verdict != broker.Absent {
 			t.Errorf("lookup of an unknown key: %s %s", answer.Verdict, answer.Reason)
 		}
 	})
 	t.Run("PlacedIsFound", func(t *testing.T) {
 		key := newKey()
 		placed := send(t, b, key, order)
-		found := b.Lookup(t.Context(), broker.Query{Key: key})
+		found := b.Lookup(t.Context(), broker.Query{Key: key, Account: order.Account})
 		if placed.OrderID == "" || found.OrderID != placed.OrderID || found.Echo.Contradicts(order) {
 			t.Errorf("placed as %q, found as %q: %s %s", placed.OrderID, found.OrderID, found.Verdict, found.Reason)
 		}
@@ -39,7 +39,7 @@ func send(t testing.TB, b broker.Broker, key string, order broker.Order) broker.
 	if err != nil {
 		t.Fatalf("encode the order: %v", err)
 	}
-	return b.Place(t.Context(), broker.Request{Key: key, Body: body})
+	return b.Place(t.Context(), broker.Request{Key: key, Account: order.Account, Body: body})
 }
 
 func keyBuysOnce(t *testing.T, b broker.Broker, order broker.Order, key string) {
@@ -60,7 +60,7 @@ func racingPlaces(t *testing.T, b broker.Broker, order broker.Order, key string)
 		group.Go(func() { answers[i] = send(t, b, key, order) })
 	}
 	group.Wait()
-	found := b.Lookup(t.Context(), broker.Query{Key: key})
+	found := b.Lookup(t.Context(), broker.Query{Key: key, Account: order.Account})
 	for _, answer := range answers {
 		if answer.OrderID != "" && answer.OrderID != found.OrderID {
 			t.Errorf("a place was told order %q, the lookup names %q", answer.OrderID, found.OrderID)
@@ -82,7 +82,7 @@ func keysApart(t *testing.T, b broker.Broker, order broker.Order, newKey func() 
 	for i, key := range keys {
 		group.Go(func() {
 			placed := send(t, b, key, order)
-			found := b.Lookup(t.Context(), broker.Query{Key: key})
+			found := b.Lookup(t.Context(), broker.Query{Key: key, Account: order.Account})
 			if ids[i] = found.OrderID; ids[i] == "" || placed.OrderID != found.OrderID {
 				t.Errorf("%s: placed as %q, found as %q", key, placed.OrderID, found.OrderID)
 			}

@@ -43,6 +43,12 @@ func dialect() brokertest.Dialect {
 		NotFound: func(key string) string {
 			return fmt.Sprintf(`{"code":"order_not_found","client_order_id":%q,"message":"no such order"}`, key)
 		},
+		Page: func(created time.Time, orders ...string) string {
+			for i, order := range orders {
+				orders[i] = strings.Replace(order, "{", fmt.Sprintf(`{"created_at":%q,`, created.Format(time.RFC3339Nano)), 1)
+			}
+			return `{"orders":[` + strings.Join(orders, ",") + `],"next_cursor":null}`
+		},
 		Refusal:         `{"code":"market_closed","message":"come back"}`,
 		RefusalCode:     "market_closed",
 		DuplicateStatus: http.StatusUnprocessableEntity,
