@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -178,7 +179,7 @@ func TestListReadsEveryPage(t *testing.T) {
 	var orders []listedOrder
 	for n := range 1700 {
 		at := start.Add(time.Duration(n/10) * 10 * time.Millisecond)
-		o := listedOrder{fmt.Sprint(n), fmt.Sprint("hf-", n), "filled", "buy", at, at, "1", "2.5"}
+		o := listedOrder{strconv.Itoa(n), "hf-" + strconv.Itoa(n), "filled", "buy", at, at, "1", "2.5"}
 		if n%100 == 0 {
 			o.Side = "sell"
 		}
@@ -211,7 +212,7 @@ func TestListWithoutProgress(t *testing.T) {
 	start := time.Date(2026, 3, 16, 14, 30, 0, 0, time.UTC)
 	orders := make([]listedOrder, 600)
 	for n := range orders {
-		orders[n] = listedOrder{fmt.Sprint(n), fmt.Sprint("hf-", n), "filled", "buy", start, start, "1", "2.5"}
+		orders[n] = listedOrder{strconv.Itoa(n), "hf-" + strconv.Itoa(n), "filled", "buy", start, start, "1", "2.5"}
 	}
 	if page, err := listed(t, orders).List(t.Context(), broker.Window{Since: start, Until: start.Add(time.Hour)}); err == nil {
 		t.Errorf("read %d orders, next %s", len(page.Orders), page.NextCursor)
