@@ -27,8 +27,6 @@ const (
 
 // Config describes the login at Alpaca.
 type Config struct {
-	// Name is stored with each purchase; "alpaca" or "alpaca-broker" if it is empty.
-	Name string
 	// BaseURL is the environment without real money if it is empty.
 	BaseURL string
 	// KeyID and Secret are the API key's two halves.
@@ -45,14 +43,11 @@ type Config struct {
 	// ProcessingInterval is how soon to look again at an order that has not ended:
 	// if zero, 5 s for ImmediateOrCancel and 30 s for Day.
 	ProcessingInterval time.Duration
-	// AbsenceLookups is how many consecutive "not found" answers a rejection needs.
-	AbsenceLookups int
 	// TLS has the roots and the client certificate; nil is the system's roots.
 	TLS *tls.Config
 }
 
 func (c Config) withDefaults(a api) Config {
-	c.Name = cmp.Or(c.Name, a.name)
 	c.BaseURL = cmp.Or(c.BaseURL, a.baseURL)
 	c.TimeInForce = cmp.Or(c.TimeInForce, ImmediateOrCancel)
 	if c.ProcessingInterval == 0 {
@@ -97,13 +92,12 @@ func newClient(a api, config Config) (client, error) {
 		return client{}, err
 	}
 	return client{api: a, wire: exchange, timeInForce: config.TimeInForce, capabilities: broker.Capabilities{
-		Name:               config.Name,
+		Name:               a.name,
 		Idempotent:         true, // a client order id is taken once
 		KeyRetention:       config.KeyRetention,
 		Settle:             config.Settle,
 		Timeout:            config.Timeout,
 		ProcessingInterval: config.ProcessingInterval,
-		AbsenceLookups:     config.AbsenceLookups,
 	}}, nil
 }
 

@@ -7,17 +7,25 @@ import (
 )
 
 func newAlpaca(b config.Broker) (broker.Broker, error) {
-	id, secret, _ := config.AlpacaKeys(b.Token)
-	client, err := alpaca.New(alpaca.Config{
-		BaseURL: b.URL, KeyID: id, Secret: secret, TimeInForce: alpaca.TimeInForce(b.TimeInForce),
-		Timeout: b.Timeout, KeyRetention: b.KeyRetention, Settle: b.Settle, ProcessingInterval: b.ProcessingInterval,
-	})
+	adapter, err := alpacaAdapter(b)
 	if err != nil {
 		return nil, err
 	}
-	can := client.Capabilities()
+	can := adapter.Capabilities()
 	can.Name, can.Idempotent, can.NoLookup, can.AbsenceLookups = b.Name, b.Idempotent, !b.Lookup, b.AbsenceLookups
-	return configured(client, can), nil
+	return configured(adapter, can), nil
+}
+
+func alpacaAdapter(b config.Broker) (broker.Broker, error) {
+	id, secret, _ := config.AlpacaKeys(b.Token)
+	settings := alpaca.Config{
+		BaseURL: b.URL, KeyID: id, Secret: secret, TimeInForce: alpaca.TimeInForce(b.TimeInForce),
+		Timeout: b.Timeout, KeyRetention: b.KeyRetention, Settle: b.Settle, ProcessingInterval: b.ProcessingInterval,
+	}
+	if b.Kind == config.AlpacaBroker {
+		return alpaca.NewBroker(settings)
+	}
+	return alpaca.New(settings)
 }
 
 // configured replaces what an adapter promises by what the settings say.

@@ -44,7 +44,7 @@ func (n *node) openBrokers(ctx context.Context) error {
 
 func (n *node) newAdapter(ctx context.Context, b config.Broker) (broker.Broker, error) {
 	switch b.Kind {
-	case config.Alpaca:
+	case config.Alpaca, config.AlpacaBroker:
 		return newAlpaca(b)
 	case config.HTTP:
 		return newHTTPBroker(b)

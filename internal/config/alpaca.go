@@ -2,10 +2,15 @@ package config
 
 import "strings"
 
-// alpacaLiveHost buys with real money; every other host of Alpaca's is a paper one.
-const alpacaLiveHost = "api.alpaca.markets"
+// These hosts buy with real money; every other host of Alpaca's is a test environment.
+const (
+	alpacaLiveHost       = "api.alpaca.markets"
+	alpacaBrokerLiveHost = "broker-api.alpaca.markets"
+)
 
-// AlpacaKeys splits a broker token into the pair that Alpaca expects in two headers.
+func (b Broker) isAlpaca() bool { return b.Kind == Alpaca || b.Kind == AlpacaBroker }
+
+// AlpacaKeys splits a broker token into the two halves of Alpaca's API key.
 func AlpacaKeys(token string) (id, secret string, ok bool) {
 	id, secret, found := strings.Cut(token, ":")
 	return id, secret, found && id != "" && secret != ""

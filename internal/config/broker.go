@@ -12,6 +12,8 @@ const (
 	Sandbox = "sandbox"
 	HTTP    = "http"
 	Alpaca  = "alpaca"
+	// AlpacaBroker is Alpaca's Broker API: each account of ours is an account of theirs.
+	AlpacaBroker = "alpaca-broker"
 )
 
 // Broker is how one broker is reached, what it promises, and how its purchases are
@@ -81,7 +83,7 @@ func readBroker(r *reader, kind, name string) Broker {
 		RetryJitter: r.number("HOLDFAST_RETRY_JITTER", "from 0 to below 1",
 			func(v float64) bool { return v >= 0 && v < 1 }),
 	}
-	if b.Kind == Alpaca && b.Token == "" {
+	if b.isAlpaca() && b.Token == "" {
 		b.Token = alpacaToken(r.env)
 	}
 	if b.Name == "" {
@@ -99,6 +101,8 @@ func readNamespace(r *reader) string {
 	}
 	return text
 }
+
+var kinds = []string{Sandbox, HTTP, Alpaca, AlpacaBroker}
 
 // nameForm is what a broker may be called: it appears in URLs, logs and labels.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:\[\]-]{0,127}$`)
@@ -119,6 +123,10 @@ func (b Broker) defaultName() string {
 		return "alpaca:live"
 	case b.Kind == Alpaca:
 		return "alpaca:paper"
+	case b.Kind == AlpacaBroker && err == nil && parsed.Host == alpacaBrokerLiveHost:
+		return "alpaca-broker:live"
+	case b.Kind == AlpacaBroker:
+		return "alpaca-broker:sandbox"
 	default:
 		return b.Kind
 	}

@@ -41,7 +41,7 @@ func readBrokers(r *reader, c *Config) (references []string) {
 	path := r.str("HOLDFAST_BROKERS_FILE")
 	if path == "" {
 		name := r.str("HOLDFAST_BROKER_NAME")
-		b := readBroker(r, r.choice("HOLDFAST_BROKER", Sandbox, HTTP, Alpaca), name)
+		b := readBroker(r, r.choice("HOLDFAST_BROKER", kinds...), name)
 		checkName(r, "HOLDFAST_BROKER_NAME", b.Name)
 		c.Brokers, c.Broker = []Broker{b}, b
 		return nil
@@ -102,8 +102,8 @@ func defaultBroker(r *reader, name string, brokers []Broker) Broker {
 func (e *entry) read(r *reader) Broker {
 	checkName(r, "HOLDFAST_BROKERS_FILE: name", e.name)
 	kind := e.values["kind"]
-	if !slices.Contains([]string{Sandbox, HTTP, Alpaca}, kind) {
-		r.errorf("HOLDFAST_BROKERS_FILE: broker %q: kind is %q, must be one of sandbox, http, alpaca", e.name, kind)
+	if !slices.Contains(kinds, kind) {
+		r.errorf("HOLDFAST_BROKERS_FILE: broker %q: kind is %q, must be one of %s", e.name, kind, strings.Join(kinds, ", "))
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.values)) {
 		e.checkKey(r, key)

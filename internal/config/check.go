@@ -54,7 +54,7 @@ func checkBroker(r *reader, c Config, b Broker) {
 	if b.Kind == HTTP && b.URL == "" {
 		r.errorf("HOLDFAST_BROKER=http needs %s", b.label("HOLDFAST_BROKER_URL", c))
 	}
-	if _, _, ok := AlpacaKeys(b.Token); b.Kind == Alpaca && !ok {
+	if _, _, ok := AlpacaKeys(b.Token); b.isAlpaca() && !ok {
 		r.errorf("HOLDFAST_BROKER=alpaca needs %s as KEY-ID:SECRET (or APCA_API_KEY_ID and APCA_API_SECRET_KEY)",
 			b.label("HOLDFAST_BROKER_TOKEN", c))
 	}

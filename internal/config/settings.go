@@ -39,7 +39,7 @@ var settings = []setting{
 	{"HOLDFAST_OPERATOR_KEY", "", "an operator key supplied through the environment, at least 20 characters", secret},
 	{"HOLDFAST_BROKER", "sandbox", "sandbox, http or alpaca. With any but sandbox, HOLDFAST_DATABASE_URL or HOLDFAST_DATA_DIR must be set", plain},
 	{"HOLDFAST_BROKERS_FILE", "", "YAML with several named brokers, instead of HOLDFAST_BROKER", plain},
-	{"HOLDFAST_BROKER_NAME", "", "identity of the broker (default: sandbox, http:HOST[:PORT], alpaca:paper or alpaca:live)", plain},
+	{"HOLDFAST_BROKER_NAME", "", "identity of the broker (default: sandbox, http:HOST[:PORT], alpaca:paper, alpaca:live, alpaca-broker:sandbox or alpaca-broker:live)", plain},
 	{"HOLDFAST_BROKER_URL", "", "base URL of the broker", perBroker},
 	{"HOLDFAST_BROKER_TOKEN", "", "bearer token of the http broker; for alpaca KEY-ID:SECRET", brokerSecret},
 	{"HOLDFAST_BROKER_KEY_NAMESPACE", "", "1 to 16 of a-z and 0-9; part of every broker key; separates deployments that share one broker login", perBroker},
