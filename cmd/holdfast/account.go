@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,8 @@ type accountDepositCommand struct {
 	ID             string `required:"" placeholder:"ID" help:"The account's id."`
 	Amount         string `required:"" placeholder:"AMOUNT" help:"How much."`
 	Note           string `placeholder:"TEXT" help:"Why."`
-	IdempotencyKey string `placeholder:"KEY" help:"Repeating a deposit under the same key adds nothing; a new key by default."`
+	Key            string `placeholder:"KEY" help:"Its idempotency key: a deposit repeated with the same key adds nothing. By default a new one, printed to stderr before anything is sent."`
+	IdempotencyKey string `placeholder:"KEY" help:"The same as --key."`
 	JSON           bool   `help:"Print JSON."`
 }
 
@@ -128,9 +130,13 @@ func (c *accountDepositCommand) Run(ctx context.Context, a *cli) error {
 	if err != nil {
 		return err
 	}
-	key := c.IdempotencyKey
+	if c.Key != "" && c.IdempotencyKey != "" {
+		return &usageError{"--key and --idempotency-key cannot be combined"}
+	}
+	key := cmp.Or(c.Key, c.IdempotencyKey)
 	if key == "" {
 		key = "cli-" + uuid.NewString()
+		say(a.errOut, "deposit key: %s (if the result is lost, repeat the deposit with --key)\n", key)
 	}
 	return withAccounts(ctx, a, app.OpenDatabase, func(ctx context.Context, accounts *account.Store) error {
 		acc, _, err := accounts.Deposit(ctx, account.DepositParams{

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/shopspring/decimal"
 
@@ -87,6 +88,9 @@ func (n *node) ensureKey(ctx context.Context, secret, scope, accountID string) (
 
 // readDemoKeys returns no keys if the file is missing or incomplete.
 func readDemoKeys(path string) (demoKeys, error) {
+	if err := checkKeysFile(path); err != nil {
+		return demoKeys{}, err
+	}
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return demoKeys{}, fmt.Errorf("read demo keys: %w", err)
@@ -102,6 +106,19 @@ func readDemoKeys(path string) (demoKeys, error) {
 		}
 	}
 	return keys, nil
+}
+
+// checkKeysFile refuses a file in which someone else could have put an operator's key.
+func checkKeysFile(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil // reading it reports what is wrong, or that there is none
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 || known && owner.Uid != uint32(os.Geteuid()) {
+		return fmt.Errorf("%s is not a file that only user %d may write: remove it", path, os.Geteuid())
+	}
+	return nil
 }
 
 // writeDemoKeys replaces the file atomically: half a key would be useless.

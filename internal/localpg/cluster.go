@@ -33,22 +33,22 @@ const (
 // ensure returns once the server answers: it is found running, or started. The
 // caller holds the gate.
 func (s *Server) ensure(ctx context.Context) error {
-	child, socket := 0, ""
+	child := 0
 	for began := time.Now(); ; {
-		found, running := s.place.postmaster()
+		found, running := s.postmaster()
 		switch {
 		case running && ready(ctx, found):
 			s.note(found, child != 0)
 			return nil
 		case running: // starting, recovering or on its way down
 		case child == 0:
-			pid, at, err := s.launch(ctx)
+			pid, err := s.launch(ctx)
 			if err != nil {
 				return err
 			}
-			child, socket = pid, at
+			child = pid
 		case !alive(child):
-			s.place.clean(socket)
+			s.place.clean()
 			if !s.place.hasOrphans() || time.Since(began) > orphanPatience {
 				return fmt.Errorf("start postgres: %s", s.place.lastWords())
 			}
@@ -58,6 +58,13 @@ func (s *Server) ensure(ctx context.Context) error {
 			return fmt.Errorf("start postgres in %s: process %d does not answer: %w", s.place.root, found.pid, context.Cause(ctx))
 		}
 	}
+}
+
+// postmaster is the server that runs on the data, with the socket that it must listen on.
+func (s *Server) postmaster() (postmaster, bool) {
+	found, running := s.place.postmaster()
+	found.socket = s.place.socketDir(s.as)
+	return found, running
 }
 
 func (s *Server) note(found postmaster, launched bool) {
@@ -70,8 +77,8 @@ func (s *Server) note(found postmaster, launched bool) {
 // ready reports whether the server takes connections, and makes the database at the
 // first time.
 func ready(ctx context.Context, found postmaster) bool {
-	if found.socket == "" {
-		return false // it does not listen yet
+	if !found.listens {
+		return false
 	}
 	conn, err := pgx.Connect(ctx, found.url("postgres")+"&connect_timeout=5")
 	if full := (*pgconn.PgError)(nil); errors.As(err, &full) && full.Code == pgerrcode.TooManyConnections {
@@ -96,21 +103,20 @@ func makeDatabase(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// launch starts a postmaster on the data, which it makes at the first time, and says
-// where it will listen.
-func (s *Server) launch(ctx context.Context) (pid int, socket string, err error) {
+// launch starts a postmaster on the data, which it creates the first time.
+func (s *Server) launch(ctx context.Context) (pid int, err error) {
 	bin, err := s.data(ctx)
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
-	if socket, err = s.socketDir(); err != nil {
-		return 0, "", err
+	socket, err := s.place.makeSocketDir(s.as)
+	if err != nil {
+		return 0, err
 	}
 	if err := s.place.clear(socket); err != nil {
-		return 0, "", err
+		return 0, err
 	}
-	pid, err = s.spawn(bin, socket)
-	return pid, socket, err
+	return s.spawn(bin, socket)
 }
 
 // data makes the cluster where there is none, and finds the binaries that fit it.
@@ -126,18 +132,10 @@ func (s *Server) data(ctx context.Context) (binaries, error) {
 	return bin, err
 }
 
-// socketDir stays the same over restarts: others hold the URL.
-func (s *Server) socketDir() (string, error) {
-	if before := s.now().socket; before != "" {
-		return before, s.as.mkdir(before)
-	}
-	return s.place.socketDir(s.as)
-}
-
 // version is the major version of the data, 0 where there is none yet. A data
 // folder that is not ours to read is refused, never filled.
 func (p place) version() (int, error) {
-	text, err := os.ReadFile(filepath.Join(p.data(), "PG_VERSION"))
+	text, err := p.read("data/PG_VERSION")
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(p.data()); err == nil {
 			return 0, fmt.Errorf("%s is there but is no Postgres data: move it away", p.data())
@@ -148,8 +146,8 @@ func (p place) version() (int, error) {
 		return 0, fmt.Errorf("read data version: %w", err)
 	}
 	major, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, fmt.Errorf("read data version: %w", err)
+	if err != nil { // what it says instead is not repeated: it may be another file's
+		return 0, errors.New("read data version: PG_VERSION is not a number")
 	}
 	return major, nil
 }
@@ -157,12 +155,18 @@ func (p place) version() (int, error) {
 // initialise makes the cluster under another name and renames it when it is whole,
 // so that a crash halfway leaves nothing that looks like data.
 func (s *Server) initialise(ctx context.Context, bin binaries) error {
-	if err := os.RemoveAll(s.place.unborn()); err != nil {
-		return fmt.Errorf("make cluster: %w", err)
+	cluster, err := os.OpenRoot(s.place.cluster())
+	if err != nil {
+		return fmt.Errorf("create cluster: %w", err)
+	}
+	defer cluster.Close()
+	if err := cluster.RemoveAll(stagingDir); err != nil {
+		return fmt.Errorf("create cluster: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, bin.path("initdb"),
-		"--username="+superuser, "--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions")
-	done, err := s.dress(cmd, "data.init")
+		"--username="+superuser, "--auth-local=trust", "--auth-host=reject",
+		"--encoding=UTF8", "--locale=C", "--data-checksums", "--no-instructions")
+	done, err := s.prepareCmd(cmd, stagingDir)
 	if err != nil {
 		return err
 	}
@@ -170,13 +174,21 @@ func (s *Server) initialise(ctx context.Context, bin binaries) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("make cluster: %w: %s", err, lastLine(out.String()))
+		return fmt.Errorf("create cluster: %w: %s%s", err, lastLine(out.String()), hint(out.String()))
 	}
-	if err := os.Rename(s.place.unborn(), s.place.data()); err != nil {
-		return fmt.Errorf("make cluster: %w", err)
+	if err := cluster.Rename(stagingDir, "data"); err != nil {
+		return fmt.Errorf("create cluster: %w", err)
 	}
 	s.log.Info("made a private Postgres cluster", "major", bin.major, "data_dir", s.place.root)
 	return nil
+}
+
+// hint says what to do about an error of initdb that does not.
+func hint(out string) string {
+	if !strings.Contains(out, "could not look up effective user") {
+		return ""
+	}
+	return fmt.Sprintf(": add user %d to /etc/passwd, run as a user that is in it, or set HOLDFAST_DATABASE_URL", os.Geteuid())
 }
 
 // spawn starts the postmaster and lets go of it: see exited.
@@ -187,7 +199,7 @@ func (s *Server) spawn(bin binaries, socket string) (int, error) {
 	}
 	defer out.Close()
 	cmd := exec.Command(bin.path("postgres"), s.settings(socket)...) //nolint:noctx // It outlives every context.
-	done, err := s.dress(cmd, "data")
+	done, err := s.prepareCmd(cmd, "data")
 	if err != nil {
 		return 0, err
 	}
@@ -200,10 +212,10 @@ func (s *Server) spawn(bin binaries, socket string) (int, error) {
 	return pid, cmd.Process.Release()
 }
 
-// dress gives a command its user, its surroundings and the folder to work on. The
+// prepareCmd gives a command its user, its surroundings and the folder to work on. The
 // folder goes as an open descriptor where the user that root drops to cannot walk
 // there, as under /root.
-func (s *Server) dress(cmd *exec.Cmd, folder string) (done func(), err error) {
+func (s *Server) prepareCmd(cmd *exec.Cmd, folder string) (done func(), err error) {
 	cmd.Dir = "/" // a folder that every user may be in
 	cmd.SysProcAttr = s.as.attributes()
 	// Nothing of the caller's: a stray PGDATA or locale must not change the server.

@@ -18,18 +18,17 @@ type identity struct {
 	drop     bool
 }
 
-// newIdentity picks the user for a new cluster: the distribution's own for
-// Postgres, else the one that owns nothing.
+// newIdentity picks the user for a new cluster: ourselves, or for root the distribution's
+// user for Postgres. A user such as nobody is never used: other services run as it.
 func newIdentity() (identity, error) {
 	if os.Geteuid() != 0 {
 		return ourselves(), nil
 	}
-	for _, name := range []string{"postgres", "nobody"} {
-		if as, err := identityNamed(name); err == nil {
-			return as, nil
-		}
+	as, err := identityNamed("postgres")
+	if err != nil {
+		return as, errors.New("postgres does not run as root and there is no user postgres: create it (useradd --system postgres), or start holdfast as an ordinary user")
 	}
-	return identity{}, errors.New("postgres does not run as root and there is no user postgres or nobody: start holdfast as an ordinary user")
+	return as, nil
 }
 
 // identityOf is the owner of a cluster that is there already.
@@ -71,30 +70,46 @@ func (as identity) attributes() *syscall.SysProcAttr {
 	return attributes
 }
 
-// mkdir makes a folder for this user alone, and refuses one that is somebody
-// else's: under a shared temp folder anyone could have put it there.
+// mkdir creates a directory for this user alone, and refuses one that belongs to someone
+// else: in a shared temp directory anyone could have put it there. Its parent must be one in
+// which only we, or only root, can replace it. One that a mount made accessible to others is
+// closed again.
 func (as identity) mkdir(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	if as.drop && (err == nil || as.unfinished(dir)) {
-		err = os.Lchown(dir, int(as.uid), int(as.gid))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("create directory: %w", err)
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make data dir: %w", err)
+	// What is checked is what is changed: the open directory, never its name.
+	open, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return fmt.Errorf("%s is not a directory of user %d: %w", dir, as.uid, err)
 	}
-	return as.owns(dir)
+	defer open.Close()
+	return as.take(open)
 }
 
-// unfinished is a folder that root made and was killed before it gave it away.
-func (as identity) unfinished(dir string) bool { return identity{}.owns(dir) == nil }
-
-func (as identity) owns(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("find data dir: %w", err)
+// take gives this user an open directory that root has created, now or before it was killed.
+func (as identity) take(open *os.File) error {
+	if as.drop && (identity{}).keep(open) == nil {
+		if err := open.Chown(int(as.uid), int(as.gid)); err != nil {
+			return fmt.Errorf("give directory to user %d: %w", as.uid, err)
+		}
 	}
-	owner, known := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || known && owner.Uid != as.uid {
-		return fmt.Errorf("%s is not a folder of user %d", dir, as.uid)
+	return as.keep(open)
+}
+
+// keep refuses an open directory of another user, and closes this user's to all others.
+func (as identity) keep(open *os.File) error {
+	info, err := open.Stat()
+	if err != nil {
+		return fmt.Errorf("find directory: %w", err)
+	}
+	if owner, known := info.Sys().(*syscall.Stat_t); known && owner.Uid != as.uid {
+		return fmt.Errorf("%s is not a directory of user %d", open.Name(), as.uid)
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := open.Chmod(0o700); err != nil {
+			return fmt.Errorf("close %s to other users: %w", open.Name(), err)
+		}
 	}
 	return nil
 }

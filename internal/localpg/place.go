@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,6 +28,9 @@ const (
 	socketPathMax = 103
 )
 
+// stagingDir is the cluster while it is being created.
+const stagingDir = "data.init"
+
 // place is a data folder.
 type place struct{ root string }
 
@@ -33,7 +38,6 @@ type place struct{ root string }
 // another user, root must not write through a folder of that user.
 func (p place) cluster() string { return filepath.Join(p.root, "postgres") }
 func (p place) data() string    { return filepath.Join(p.cluster(), "data") }
-func (p place) unborn() string  { return filepath.Join(p.cluster(), "data.init") }
 func (p place) logFile() string { return filepath.Join(p.root, "postgres.log") }
 func (p place) locks() string   { return filepath.Join(p.root, "locks") }
 
@@ -87,7 +91,39 @@ func newPlace(dir string) (place, error) {
 	if err != nil {
 		return p, fmt.Errorf("find data dir: %w", err)
 	}
-	return place{root: resolved}, nil
+	return place{root: resolved}, checkOwner(resolved)
+}
+
+// checkOwner refuses a data dir in which another user could put what we trust, such as keys
+// or a cluster. Root is trusted by everyone: it makes the mount points of containers. A mode
+// that a mount has widened is repaired if the directory is ours.
+func checkOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("find data dir: %w", err)
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !known:
+		return nil
+	case owner.Uid == uint32(os.Geteuid()):
+		return closeToOthers(dir, info)
+	case owner.Uid == 0 && info.Mode().Perm()&0o002 == 0:
+		return nil
+	default:
+		return fmt.Errorf("data dir %s belongs to user %d, or other users may write it: choose one that is user %d's own",
+			dir, owner.Uid, os.Geteuid())
+	}
+}
+
+func closeToOthers(dir string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o022 == 0 {
+		return nil
+	}
+	if err := os.Chmod(dir, info.Mode().Perm()&^0o022); err != nil {
+		return fmt.Errorf("data dir: close to other users: %w", err)
+	}
+	return nil
 }
 
 // folderMode lets the user that root drops to pass through, and nobody read.
@@ -111,24 +147,89 @@ func (p place) settle() (as identity, err error) {
 	if err != nil {
 		return as, fmt.Errorf("settle in data dir: %w", err)
 	}
-	return as, as.mkdir(p.cluster())
+	if err := as.mkdir(p.cluster()); err != nil {
+		return as, fmt.Errorf("data dir: %w", err)
+	}
+	return as, p.repairMode(as)
 }
 
-// socketDir is where the socket goes: beside the data, so that every process finds
-// it whatever its TMPDIR, but for paths that a socket address cannot hold.
-func (p place) socketDir(as identity) (string, error) {
-	if as.reaches(p.cluster()) && fits(p.cluster()) {
-		return p.cluster(), nil
+// repairMode closes the cluster again that a mount made accessible to a group: Postgres
+// refuses to start on one.
+func (p place) repairMode(as identity) error {
+	data, err := p.open("data")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("open data: %w", err)
+	}
+	defer data.Close()
+	if info, err := data.Stat(); err != nil || !info.IsDir() {
+		return err // version reports what is there instead
+	}
+	return as.keep(data)
+}
+
+// open opens a file of the cluster. The directory belongs to a user whom root must not
+// follow elsewhere: a link that leads out of it is an error.
+func (p place) open(name string) (*os.File, error) {
+	cluster, err := os.OpenRoot(p.cluster())
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	return cluster.Open(name)
+}
+
+// read reads a small file of the cluster, as open does.
+func (p place) read(name string) ([]byte, error) {
+	file, err := p.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, readMax))
+}
+
+// readMax is above the size of every file that read is for.
+const readMax = 64 << 10
+
+// tempSocketDir is where the socket goes if the cluster's own directory cannot hold it. It
+// depends on the data dir alone, so every process finds it, whatever its TMPDIR.
+func (p place) tempSocketDir() string {
 	sum := sha256.Sum256([]byte(p.root))
-	name := "holdfast-" + hex.EncodeToString(sum[:6])
-	for _, parent := range []string{os.TempDir(), "/tmp"} {
-		dir := filepath.Join(parent, name)
-		if fits(dir) && as.reaches(parent) {
-			return dir, as.mkdir(dir)
+	return filepath.Join("/tmp", "holdfast-"+hex.EncodeToString(sum[:6]))
+}
+
+// socketDir is where the socket is, or is to be: in the cluster's directory, unless its path
+// is too long for a socket address or closed to the user that Postgres runs as. A choice is
+// recorded in our own directory, because permissions may change while a server runs; what
+// the server's files say is not believed.
+func (p place) socketDir(as identity) string {
+	recorded, _ := os.ReadFile(p.socketFile())
+	for _, dir := range []string{p.cluster(), p.tempSocketDir()} {
+		if string(recorded) == dir {
+			return dir
 		}
 	}
-	return "", fmt.Errorf("no folder for a socket: %s and TMPDIR are too long for a socket's path", p.cluster())
+	if as.reaches(p.cluster()) && fits(p.cluster()) {
+		return p.cluster()
+	}
+	return p.tempSocketDir()
+}
+
+func (p place) socketFile() string { return filepath.Join(p.locks(), "socket") }
+
+// makeSocketDir creates the directory and records the choice.
+func (p place) makeSocketDir(as identity) (string, error) {
+	dir := p.socketDir(as)
+	if err := as.mkdir(dir); err != nil {
+		return "", fmt.Errorf("socket: %w", err)
+	}
+	if err := os.WriteFile(p.socketFile(), []byte(dir), 0o600); err != nil {
+		return "", fmt.Errorf("record socket: %w", err)
+	}
+	return dir, nil
 }
 
 // fits also refuses what Postgres would read as a list of folders.

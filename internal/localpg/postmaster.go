@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,10 +24,12 @@ const (
 // one, which loses nothing that was committed.
 const fastTimeout = 20 * time.Second
 
-// postmaster is what postmaster.pid says of a server.
+// postmaster is a server that runs on the data.
 type postmaster struct {
-	pid    int
-	socket string
+	pid int
+	// listens is set once the server has a socket; socket is its directory.
+	listens bool
+	socket  string
 }
 
 // url escapes as libpq reads it: a plus sign is no space there.
@@ -40,25 +41,24 @@ func (m postmaster) url(name string) string {
 // postmaster reports the server that runs on the data, and whether there is one. A
 // file whose process is gone, or has become another program's, is no server.
 func (p place) postmaster() (postmaster, bool) {
-	text, err := os.ReadFile(p.pidFile())
+	text, err := p.read(pidFile)
 	if err != nil {
 		return postmaster{}, false
 	}
-	// Lines: pid, data folder, start time, port, socket folder, ... The last ones
-	// come only once the server listens.
+	// Lines: pid, data directory, start time, port, socket directory, ... The last ones
+	// come only once the server listens. Only the process id is believed, and checked: the
+	// file belongs to the user that Postgres runs as.
 	lines := strings.Split(string(text), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(lines[0]))
 	if err != nil || pid <= 0 {
 		return postmaster{}, false
 	}
-	found := postmaster{pid: pid}
-	if len(lines) > 4 {
-		found.socket = lines[4]
-	}
+	found := postmaster{pid: pid, listens: len(lines) > 4 && lines[4] != ""}
 	return found, alive(pid) && serves(pid, p.data())
 }
 
-func (p place) pidFile() string { return filepath.Join(p.data(), "postmaster.pid") }
+// pidFile is the server's own file, within the cluster's directory.
+const pidFile = "data/postmaster.pid"
 
 // clear removes lock files that Postgres would stumble over although no server runs:
 // their process id is another program's by now, or its process is dead and only not
@@ -66,20 +66,29 @@ func (p place) pidFile() string { return filepath.Join(p.data(), "postmaster.pid
 // outlived their postmaster it finds by their shared memory. The caller holds the
 // gate and has seen that there is no postmaster.
 func (p place) clear(socket string) error {
-	for _, file := range []string{p.pidFile(), filepath.Join(socket, ".s.PGSQL."+socketPort+".lock")} {
-		if !taken(file) {
-			continue
-		}
-		if err := os.Remove(file); err != nil {
-			return fmt.Errorf("remove stale lock file: %w", err)
-		}
+	lock := ".s.PGSQL." + socketPort + ".lock"
+	return errors.Join(clearIn(p.cluster(), pidFile), clearIn(socket, lock))
+}
+
+// clearIn removes the lock file name below dir. A link that leads out of dir is an error.
+func clearIn(dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("remove stale lock file: %w", err)
+	}
+	defer root.Close()
+	if !taken(root, name) {
+		return nil
+	}
+	if err := root.Remove(name); err != nil {
+		return fmt.Errorf("remove stale lock file: %w", err)
 	}
 	return nil
 }
 
-// taken reports whether the file names a process id that somebody has.
-func taken(file string) bool {
-	text, err := os.ReadFile(file)
+// taken reports whether the file names a process id that is in use.
+func taken(root *os.Root, name string) bool {
+	text, err := root.ReadFile(name)
 	if err != nil {
 		return false
 	}
@@ -115,16 +124,13 @@ func (p place) stop(ctx context.Context, how shutdown) error {
 	if err := p.end(ctx, found.pid, how); err != nil {
 		return err
 	}
-	p.clean(found.socket)
+	p.clean()
 	return nil
 }
 
-// clean removes a temp folder of ours that held the socket and is empty by now.
-func (p place) clean(socket string) {
-	if socket != "" && socket != p.cluster() {
-		_ = os.Remove(socket)
-	}
-}
+// clean removes the temp directory that held the socket, if it is one and is empty by now.
+// rmdir removes nothing else.
+func (p place) clean() { _ = syscall.Rmdir(p.tempSocketDir()) }
 
 func (p place) end(ctx context.Context, pid int, how shutdown) error {
 	if how == fast {

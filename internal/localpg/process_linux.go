@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 )
 
 // serves reports whether the process is a Postgres on this data folder, which is
@@ -31,6 +33,22 @@ func zombie(pid int) bool {
 	// The state follows the name, which is in brackets and may hold anything.
 	end := bytes.LastIndexByte(stat, ')')
 	return end >= 0 && end+2 < len(stat) && stat[end+2] == 'Z'
+}
+
+// reapOrphans collects the backends of a server that crashed. In a container that has no
+// init, where we are process 1, they become our children. The postmaster is left to [exited].
+func reapOrphans(postmaster int) {
+	if os.Getpid() != 1 {
+		return
+	}
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, path := range names {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		name, _ := os.ReadFile(path)
+		if err == nil && pid != postmaster && bytes.HasPrefix(name, []byte("postgres")) && zombie(pid) {
+			exited(pid)
+		}
+	}
 }
 
 // throughDescriptor is a path to a folder that is open as file descriptor 3: no

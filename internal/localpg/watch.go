@@ -33,6 +33,7 @@ func (s *Server) endWatch() {
 func (s *Server) guard(ctx context.Context) {
 	wait, since := restartWait, time.Now()
 	for pause(ctx, watchInterval) {
+		reapOrphans(s.PID())
 		if alive(s.PID()) {
 			continue
 		}
