@@ -81,7 +81,7 @@ func (l *lister) lists(o ...broker.ListedOrder) { l.orders = append(l.orders, o.
 type bundle struct {
 	*statement.Matcher
 	*statement.Findings
-	t         *testing.T
+	t         testing.TB
 	pool      *pgxpool.Pool
 	broker    *lister
 	purchases *purchase.Service
@@ -89,12 +89,12 @@ type bundle struct {
 	template  uuid.UUID
 }
 
-func setup(t *testing.T) *bundle {
+func setup(t testing.TB) *bundle {
 	t.Helper()
 	b := &bundle{t: t, pool: pgtest.New(t), broker: &lister{page: 2}}
 	accounts := account.New(b.pool)
 	_, err := accounts.Create(t.Context(), account.CreateParams{
-		ID: "acct-1", Currency: "USD", Available: decimal.NewFromInt(100_000), Actor: "operator:test",
+		ID: "acct-1", Currency: "USD", Available: decimal.NewFromInt(100_000_000), Actor: "operator:test",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func (b *bundle) has(age time.Duration, columns map[string]any) string {
 		b.t.Fatal(err)
 	}
 	b.exec(`INSERT INTO transaction_history
-	        SELECT (jsonb_populate_record(t, $2)).* FROM transaction_history t WHERE id = $1`, b.template, text)
+	        SELECT copied.* FROM transaction_history t, jsonb_populate_record(t, $2) copied WHERE t.id = $1`, b.template, text)
 	return key
 }
 
