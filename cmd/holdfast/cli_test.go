@@ -69,7 +69,6 @@ func TestExitCodes(t *testing.T) {
 			settings: []string{"HOLDFAST_API_KEY=k"}},
 		"Switch":    {args: []string{"switch", "pause", "all", "--note", "n"}, code: exitUsage, says: "name"},
 		"Shell":     {args: []string{"completion", "cmd"}, code: exitUsage, says: "shell"},
-		"Figure":    {args: []string{"bench", "--figure", "none"}, code: exitUsage, says: "figure"},
 		"Currency":  {args: []string{"account", "create", "--id", "a", "--currency", "XYZ"}, code: exitUsage, says: "--currency"},
 		"AccountID": {args: []string{"account", "create", "--id", ".a", "--currency", "USD"}, code: exitUsage, says: "--id"},
 		"ListNobodyThere": {args: []string{"list"}, code: exitFailed, says: "no Holdfast answers at http://127.0.0.1:1",
