@@ -29,7 +29,7 @@ const (
 	SidePoolSize = 3
 
 	// connectTimeout is for each host of the address: one that is gone must not use up the
-	// patience that the next one needs.
+	// time that the next one needs.
 	connectTimeout = 3 * time.Second
 	// Connections are renewed, so that a changed address or role is followed.
 	connectionLife       = time.Hour
@@ -72,7 +72,7 @@ type PoolParams struct {
 	Name   string
 	Size   int32
 	Limits Limits
-	// Pooled: a transaction pooler stands in between. It keeps no session: so no
+	// Pooled: there is a transaction pooler in between. It keeps no session: so no
 	// prepared statements that outlive a transaction, and no session settings.
 	Pooled bool
 	// Serving: the pool lives as long as the process, through whatever becomes of the
