@@ -12,6 +12,8 @@ const (
 	// The queue of passes is River's default, so that a job somebody inserts by hand
 	// is worked too: the sweep counts it as the purchase's live job.
 	queuePasses = river.QueueDefault
+	// PassQueue is that of the jobs that reconcile purchases.
+	PassQueue = queuePasses
 	// Alerts have a queue of their own: ten thousand due passes, or a paused queue,
 	// must not keep a person from being told.
 	queueAlerts = "alerts"

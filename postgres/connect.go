@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -25,7 +26,7 @@ func Await(ctx context.Context, url string, log *slog.Logger) error {
 	deadline := time.Now().Add(startTimeout)
 	for logged := false; ; logged = true {
 		err := PingPrimary(ctx, url)
-		if err == nil || !isTransient(err) || ctx.Err() != nil || time.Now().After(deadline) {
+		if err == nil || !mayConnectLater(err) || ctx.Err() != nil || time.Now().After(deadline) {
 			return err
 		}
 		if !logged {
@@ -60,14 +61,10 @@ func PingPrimary(ctx context.Context, url string) error {
 	return conn.Close(ctx)
 }
 
-// isTransient reports whether a connection error may recover on retry. Of the server's own
-// errors, only "starting up", "shutting down" and "too many connections" may.
-func isTransient(err error) bool {
-	var said *pgconn.PgError
-	if !errors.As(err, &said) {
-		return true
-	}
-	return strings.HasPrefix(said.Code, "57P") || strings.HasPrefix(said.Code, "53")
+// mayConnectLater is [IsTransient], without the code that a pooler has for every refusal,
+// such as a wrong password.
+func mayConnectLater(err error) bool {
+	return IsTransient(err) && Code(err) != pgerrcode.ProtocolViolation
 }
 
 // BehindPooler reports whether url leads to a pooler that keeps no sessions.

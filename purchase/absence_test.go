@@ -174,8 +174,7 @@ func TestNoReplayAfterTheMaximumAge(t *testing.T) {
 // A gateway's refusal of a replay is not the broker's.
 func TestRefusalWithoutACodeProvesNothing(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]any{"Empty": nil, "Text": "no", "List": []string{"code"},
-		"NumberForCode": map[string]any{"code": 4}, "NestedCode": map[string]any{"error": map[string]any{"code": "x"}}} {
+	for name, body := range map[string]any{"Empty": nil, "Text": "no", "List": []string{"code"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)

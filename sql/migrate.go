@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -20,54 +22,80 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationLock is the session advisory lock that all migrators of one database
-// queue on: River's migrator takes none of its own, and goose's would not cover
+// migrationLock is the advisory lock that all migrators of one database wait for: River's migrator takes none of its own, and goose's would not cover
 // River's. The number is arbitrary and must never change.
 const migrationLock = 7_210_953_318
 
 // versionTable records our migrations. goose's default name may be another application's.
 const versionTable = "holdfast_schema_version"
 
-// lockPoll is how often a migrator that must wait asks again. Asking, instead of
-// blocking on the lock, leaves no statement open that CREATE INDEX CONCURRENTLY
-// would have to wait for.
+// lockPoll is how often a migrator that must wait tries again. Trying, instead of blocking
+// on the lock, leaves no statement open that CREATE INDEX CONCURRENTLY would wait for.
 const lockPoll = 200 * time.Millisecond
 
-// connectTimeout is for each host of the address: one that is silent is passed over.
+// connectTimeout is for each host of the URL: the next one is tried after it.
 const connectTimeout = 5 * time.Second
 
-// Migrate brings the database to this program's version, River's tables included.
-// Any number of processes may call it at once. The connection must be a session of
-// its own: no transaction pooler in between.
+// Migrate migrates the database to this program's version, River's tables included. Any
+// number of processes may call it at once. A transaction pooler may be in between: the lock
+// is a transaction's, so it stays on one of the server's connections.
 func Migrate(ctx context.Context, databaseURL string) error {
+	pool, err := openPool(ctx, databaseURL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	// Read committed: this transaction must keep no snapshot while others create indexes.
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if err := lock(ctx, tx); err != nil {
+			return err
+		}
+		if err := checkForeign(ctx, pool); err != nil {
+			return err
+		}
+		if err := migrateRiver(ctx, pool); err != nil {
+			return err
+		}
+		return migrateOwn(ctx, pool)
+	})
+}
+
+// openPool opens sessions without limits, whatever the database or role has as its default;
+// behind a pooler, which accepts no settings of a session, as they come.
+func openPool(ctx context.Context, databaseURL string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		return fmt.Errorf("read database address: %w", err)
+		return nil, fmt.Errorf("parse database URL: %w", err)
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	setSession(config.ConnConfig.RuntimeParams)
-	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	direct := config.Copy()
+	setSession(direct.ConnConfig.RuntimeParams)
+	conn, err := pgx.ConnectConfig(ctx, direct.ConnConfig)
+	switch {
+	case err == nil:
+		config = direct
+		err = conn.Close(ctx)
+	case refusesSettings(err):
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		err = nil
+	}
 	if err != nil {
-		return fmt.Errorf("connect to migrate: %w", err)
+		return nil, fmt.Errorf("connect to migrate: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err := lock(ctx, conn); err != nil {
-		return err
-	}
+	config.MaxConns = max(config.MaxConns, 2) // one holds the lock
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return fmt.Errorf("connect to migrate: %w", err)
+		return nil, fmt.Errorf("connect to migrate: %w", err)
 	}
-	defer pool.Close()
-	if err := checkForeign(ctx, pool); err != nil {
-		return err
-	}
-	if err := migrateRiver(ctx, pool); err != nil {
-		return err
-	}
-	return migrateOwn(ctx, pool)
+	return pool, nil
+}
+
+// refusesSettings recognizes PgBouncer by its error about a session's own settings.
+func refusesSettings(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && strings.Contains(pgErr.Message, "unsupported startup parameter")
 }
 
 // setSession overrides what the database or role may have set: a migration takes as long as
@@ -106,10 +134,14 @@ func checkForeign(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-func lock(ctx context.Context, conn *pgx.Conn) error {
+// lock waits for other migrators. The transaction is idle for as long as the migration takes.
+func lock(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
+		return fmt.Errorf("lock migrations: %w", err)
+	}
 	for {
 		var held bool
-		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(migrationLock)).Scan(&held); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", int64(migrationLock)).Scan(&held); err != nil {
 			return fmt.Errorf("lock migrations: %w", err)
 		}
 		if held {
@@ -159,19 +191,19 @@ func newProvider(db *stdsql.DB) (*goose.Provider, error) {
 	return provider, nil
 }
 
-// ErrVersion says that the database is not of this program's version.
-var ErrVersion = errors.New("database is of another version")
+// ErrVersion is returned if the database's schema is not this program's.
+var ErrVersion = errors.New("schema version mismatch")
 
-// CheckVersion returns [ErrVersion], with both versions in its text, where the
-// database is older or newer than this program.
+// CheckVersion returns [ErrVersion], with both versions in its text, if the database is
+// older or newer than this program.
 func CheckVersion(ctx context.Context, pool *pgxpool.Pool) error {
-	// Asking for the version would make its table.
-	var made bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&made); err != nil {
+	// GetVersions would create the table.
+	var exists bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", versionTable).Scan(&exists); err != nil {
 		return fmt.Errorf("read database version: %w", err)
 	}
-	if !made {
-		return fmt.Errorf("%w: there is no Holdfast in it", ErrVersion)
+	if !exists {
+		return fmt.Errorf("%w: the database has no Holdfast schema", ErrVersion)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
@@ -184,7 +216,7 @@ func CheckVersion(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("read database version: %w", err)
 	}
 	if has != wants {
-		return fmt.Errorf("%w: it has %d, this program needs %d", ErrVersion, has, wants)
+		return fmt.Errorf("%w: the database has %d, this program needs %d", ErrVersion, has, wants)
 	}
 	return checkRiver(ctx, pool)
 }

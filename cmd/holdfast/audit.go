@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"holdfast/internal/app"
 	"holdfast/internal/audit"
 	"holdfast/internal/config"
+	"holdfast/jobs"
 )
 
 type auditCommand struct {
@@ -25,11 +27,7 @@ func (c *auditCommand) Run(ctx context.Context, a *cli) error {
 		return err
 	}
 	defer done()
-	report, err := audit.Run(ctx, pool, audit.Params{
-		PendingGrace:   settings.PendingGrace,
-		SweepInterval:  settings.SweepInterval,
-		EventRetention: settings.EventRetention,
-	})
+	report, err := audit.Run(ctx, pool, auditParams(settings))
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -38,6 +36,29 @@ func (c *auditCommand) Run(ctx context.Context, a *cli) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	return c.print(a, report, where)
+}
+
+func auditParams(c config.Config) audit.Params {
+	p := audit.Params{
+		PendingGrace:   c.PendingGrace,
+		SweepInterval:  c.SweepInterval,
+		EventRetention: c.EventRetention,
+		Queues:         []string{jobs.PassQueue},
+	}
+	for _, b := range c.Brokers {
+		p.Brokers = append(p.Brokers, audit.Broker{
+			Name: b.Name, Timeout: b.Timeout, KeyRetention: b.KeyRetention, MaxAge: b.RetryMaxAge,
+			LongestWait: longestWait(c, b),
+		})
+	}
+	return p
+}
+
+// longestWait is the furthest ahead that anything puts a purchase's next check: the
+// backoff, a broker's Retry-After, the lease of a pass, the breaker.
+func longestWait(c config.Config, b config.Broker) time.Duration {
+	backoff := time.Duration(float64(b.RetryCap) * (1 + b.RetryJitter))
+	return max(backoff, b.RetryAfterMax, c.RescueAfter, b.Settle, b.ProcessingInterval, b.BreakerOpen) + time.Second
 }
 
 func (c *auditCommand) print(a *cli, report audit.Report, where string) error {
@@ -63,6 +84,9 @@ func (c *auditCommand) write(a *cli, report audit.Report, where string) error {
 	}
 	for _, id := range report.AwaitingSweep {
 		fmt.Fprintf(&text, "%s awaits the sweep\n", id)
+	}
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(&text, "warning: %s\n", plain(warning))
 	}
 	if report.OK {
 		fmt.Fprintf(&text, "every invariant holds in %s\n", plain(where))

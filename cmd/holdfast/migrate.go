@@ -24,20 +24,10 @@ func (m *migrateCommand) Run(ctx context.Context, a *cli) error {
 		return err
 	}
 	defer leave()
-	if c.DatabaseURL != "" {
-		url = c.ListenURL // its lock needs a session
-	}
 	if err := postgres.Await(ctx, url, app.NewLogger(a.errOut, c.Log, a.interactive)); err != nil {
 		return err
 	}
-	pooled, err := postgres.BehindPooler(ctx, url)
-	if err != nil {
-		return err
-	}
-	if pooled { // its lock would stay behind in a session of the pooler's
-		return &usageError{"a migration needs a direct connection: set HOLDFAST_LISTEN_DATABASE_URL"}
-	}
-	a.progress("bringing the database to this version; another that does so goes first")
+	a.progress("migrating the database; if another process is doing so, this one waits")
 	if err := sql.Migrate(ctx, url); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -121,8 +122,7 @@ func findPgBouncer(t *testing.T) string {
 	return ""
 }
 
-// Requests go through a pooler, LISTEN and the workers past it. Serving migrates, too:
-// past it.
+// Everything but LISTEN goes through the pooler.
 func TestPgBouncerWithADirectWay(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Empty(t)
@@ -144,21 +144,22 @@ func TestPgBouncerWithADirectWay(t *testing.T) {
 	}
 }
 
-// All goes through the pooler, so nothing can be heard: what is to do and to tell is
-// found by polling, which is said once.
+// Everything goes through the pooler, migrations too. Notifications do not arrive, so events
+// and jobs are found by polling, which is logged once.
 func TestPgBouncerAlone(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Empty(t)
 	pooled := pgBouncer(t, database)
-	alone := []string{"HOLDFAST_DATABASE_URL=" + pooled, "HOLDFAST_DATA_DIR=" + t.TempDir(), "HOLDFAST_ADDR=127.0.0.1:0"}
-	if r := command(t, alone, "migrate"); r.code != exitUsage || !strings.Contains(r.err, "HOLDFAST_LISTEN_DATABASE_URL") {
-		t.Errorf("migrate: exit %d: %s%s", r.code, r.out, r.err)
+	alone := []string{"HOLDFAST_DATABASE_URL=" + pooled}
+	var migrating sync.WaitGroup
+	for range 3 {
+		migrating.Go(func() {
+			if r := command(t, alone, "migrate"); r.code != exitDone {
+				t.Errorf("migrate: exit %d: %s%s", r.code, r.out, r.err)
+			}
+		})
 	}
-	r := command(t, alone, "serve", "--log-level", "error")
-	if r.code != exitFailed || !strings.Contains(r.err, "holdfast migrate") || strings.Count(r.err, "\n") != 1 {
-		t.Errorf("serve: exit %d: %s%s", r.code, r.out, r.err)
-	}
-	must(t, []string{"HOLDFAST_DATABASE_URL=" + database}, "migrate")
+	migrating.Wait()
 	w := setupOn(t, pooled, patient...)
 	api := launch(t, w.settings, "--role", "api")
 	launch(t, w.settings, "--role", "worker")
@@ -168,6 +169,28 @@ func TestPgBouncerAlone(t *testing.T) {
 	f.prompt()
 	if n := strings.Count(api.err.String(), "polling"); n != 1 {
 		t.Errorf("that events are found by polling is said %d times:\n%s", n, worthReading(api.err.String()))
+	}
+}
+
+// Sessions behind a pooler cannot set what they need: a default that they cannot work with
+// is reported before a purchase is accepted.
+func TestPgBouncerWithUnusableDefaults(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"default_transaction_isolation": "SET default_transaction_isolation = 'serializable'",
+		"synchronous_commit":            "SET synchronous_commit = off",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := pgtest.NewURL(t)
+			alterDatabase(t, database, change)
+			settings := append([]string{"HOLDFAST_DATABASE_URL=" + pgBouncer(t, database), "HOLDFAST_DATA_DIR=" + t.TempDir(),
+				"HOLDFAST_ADDR=127.0.0.1:0"}, quick...)
+			r := command(t, settings, "serve", "--log-level", "error")
+			if r.code != exitFailed || !strings.Contains(r.err, name) || strings.Count(r.err, "\n") != 1 {
+				t.Errorf("serve: exit %d: %s%s", r.code, r.out, r.err)
+			}
+		})
 	}
 }
 

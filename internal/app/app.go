@@ -36,8 +36,6 @@ type node struct {
 	// url and direct are the database's addresses; pooled: url goes through a pooler.
 	url, direct string
 	pooled      bool
-	// indirect is set if direct was unreachable at startup.
-	indirect bool
 
 	requests, work, relay *pgxpool.Pool
 
@@ -92,7 +90,7 @@ type Params struct {
 	// exists so that the bench can measure what events cost.
 	NoEvents bool
 	Log      *slog.Logger
-	// Out gets the demo account's keys and the commands to paste.
+	// Out gets what a person is to read: the demo account's keys.
 	Out io.Writer
 }
 
@@ -199,7 +197,7 @@ func (n *node) fail(part string, err error) {
 }
 
 // stop stops every part that was started, within the shutdown timeout. What does not
-// stop in time is reported and left: each part survives being killed.
+// stop in time is told and left: each part survives being killed.
 func (n *node) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(forced(ctx), n.config.ShutdownTimeout)
 	defer cancel()
@@ -216,7 +214,7 @@ func (n *node) stop(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// listen binds the address first: one in use is reported before anything is created.
+// listen takes the address first: one that is taken is told before anything is made.
 func (n *node) listen(ctx context.Context) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", n.config.Addr)
 	if err != nil {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,8 +34,7 @@ func CreateDatabase(ctx context.Context, c config.Config) (*pgxpool.Pool, func()
 	if err != nil {
 		return nil, nil, err
 	}
-	// As if behind a pooler: it runs few statements, and it may be.
-	pool, err := postgres.OpenPool(ctx, url, postgres.PoolParams{Name: "command", Size: 2, Pooled: true})
+	pool, err := openCommandPool(ctx, url)
 	if err != nil {
 		leave()
 		return nil, nil, err
@@ -49,15 +47,20 @@ func CreateDatabase(ctx context.Context, c config.Config) (*pgxpool.Pool, func()
 	return pool, closeAll, nil
 }
 
+// openCommandPool sets no limits: an audit of a long history takes its time.
+func openCommandPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	pooled, err := postgres.BehindPooler(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return postgres.OpenPool(ctx, url, postgres.PoolParams{Name: "command", Size: 2, Pooled: pooled})
+}
+
 func ensureVersion(ctx context.Context, c config.Config, url string, pool *pgxpool.Pool) error {
 	if c.DatabaseURL == "" {
 		return sql.Migrate(ctx, url)
 	}
-	err := sql.CheckVersion(ctx, pool)
-	if errors.Is(err, sql.ErrVersion) {
-		return fmt.Errorf("%w (see holdfast migrate)", err)
-	}
-	return err
+	return checkVersion(ctx, pool)
 }
 
 // DatabaseURL returns the URL of the database, and a function that must be called after

@@ -33,44 +33,53 @@ func (n *node) startPostgres(ctx context.Context) error {
 	return nil
 }
 
-// reachDatabase waits for the database, and detects a pooler in front of it. Only LISTEN and
-// migrations need the direct connection: without it events are found by polling.
-func (n *node) reachDatabase(ctx context.Context) error {
+// reachDatabase waits for the database, and detects a pooler in front of it. Only LISTEN
+// needs the direct connection: without it events are found by polling.
+func (n *node) reachDatabase(ctx context.Context) (err error) {
 	if err := postgres.Await(ctx, n.url, n.log); err != nil {
 		return err
 	}
-	if n.url != n.direct {
-		n.pooled = true
-		if err := postgres.PingPrimary(ctx, n.direct); err != nil {
-			n.indirect = true
-			n.log.Warn("HOLDFAST_LISTEN_DATABASE_URL is unreachable", "error", err)
+	if n.pooled, err = postgres.BehindPooler(ctx, n.url); err != nil {
+		return err
+	}
+	if n.url == n.direct {
+		if n.pooled {
+			n.log.Warn("the database is behind a pooler that keeps no sessions", "try", "HOLDFAST_LISTEN_DATABASE_URL")
 		}
-		return ctx.Err()
+		return nil
 	}
-	pooled, err := postgres.BehindPooler(ctx, n.url)
-	if pooled {
-		n.pooled = true
-		n.log.Warn("the database is behind a pooler that keeps no sessions", "try", "HOLDFAST_LISTEN_DATABASE_URL")
+	if err := postgres.PingPrimary(ctx, n.direct); err != nil {
+		n.log.Warn("HOLDFAST_LISTEN_DATABASE_URL is unreachable", "error", err)
 	}
-	return err
+	return ctx.Err()
 }
 
-// migrate migrates the database to this version, or refuses another one. The migration's
-// lock needs a session, which a pooler does not keep.
+// migrate migrates the database to this version, unless it must not, and refuses one that
+// purchases must not be recorded in.
 func (n *node) migrate(ctx context.Context) error {
-	if n.noMigrate || n.indirect || n.pooled && n.url == n.direct {
-		return n.checkVersion(ctx)
+	if !n.noMigrate {
+		if err := sql.Migrate(ctx, n.url); err != nil {
+			return err
+		}
 	}
-	return sql.Migrate(ctx, n.direct)
-}
-
-func (n *node) checkVersion(ctx context.Context) error {
 	pool, err := postgres.OpenPool(ctx, n.url, postgres.PoolParams{Name: "start", Size: 1, Pooled: n.pooled})
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	err = sql.CheckVersion(ctx, pool)
+	if err := checkVersion(ctx, pool); err != nil {
+		return err
+	}
+	if n.pooled {
+		if err := postgres.CheckPooled(ctx, pool); err != nil {
+			return err
+		}
+	}
+	return sql.CheckSequences(ctx, pool)
+}
+
+func checkVersion(ctx context.Context, pool *pgxpool.Pool) error {
+	err := sql.CheckVersion(ctx, pool)
 	if errors.Is(err, sql.ErrVersion) {
 		return fmt.Errorf("%w (see holdfast migrate)", err)
 	}

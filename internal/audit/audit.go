@@ -2,134 +2,103 @@ package audit
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// Params are the settings that the invariants speak of.
+// Params are the settings that the invariants depend on. They must be those of the workers.
 type Params struct {
 	PendingGrace   time.Duration
 	SweepInterval  time.Duration
 	EventRetention time.Duration
+	// Brokers are those that workers serve, one at least.
+	Brokers []Broker
+	// Queues are those that workers serve.
+	Queues []string
 }
 
-// A Breach is one thing that should not be.
+// Broker is one broker's settings.
+type Broker struct {
+	Name         string
+	Timeout      time.Duration
+	KeyRetention time.Duration
+	MaxAge       time.Duration
+	// LongestWait is the furthest ahead that a purchase's next check may be.
+	LongestWait time.Duration
+}
+
+// driftTolerance is how much later than its purchase a job may be due: the time comes
+// from the worker's clock, after the database's.
+const driftTolerance = 10 * time.Second
+
+// A Breach is one violation of an invariant.
 type Breach struct {
 	Invariant int `json:"invariant"`
-	// Subject is the id of the account, purchase or broker order at fault.
+	// Subject is the id of the account, purchase, broker order, event or sequence.
 	Subject string `json:"subject"`
 	Detail  string `json:"detail"`
 }
 
-// A Report is what an audit found.
+// A Report is the result of an audit.
 type Report struct {
 	OK       bool     `json:"ok"`
 	Breaches []Breach `json:"breaches"`
-	// AwaitingSweep are the purchases in UNKNOWN that lost their job so lately that the
-	// sweep may not have come by yet. They are no breach.
+	// AwaitingSweep are purchases in UNKNOWN that lost their job so recently that the
+	// sweep may not have repaired it yet. They are no breach.
 	AwaitingSweep []string `json:"awaiting_sweep"`
-	// Truncated says that an invariant has more breaches than are listed.
+	// Warnings concern the database and break no invariant.
+	Warnings []string `json:"warnings,omitempty"`
+	// Truncated reports that an invariant has more breaches than are listed.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// Beginner is a connection or a pool. Its statement timeout bounds each query, and an
+// TxBeginner is a connection or a pool. Its statement timeout bounds each query, and an
 // audit of a long history takes its time.
-type Beginner interface {
+type TxBeginner interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// most is how many breaches of one invariant are listed: whoever has a thousand of a
-// kind learns nothing from the next.
-const most = 1000
+// limit is how many breaches of one invariant are listed: nobody learns more from the
+// next thousand.
+const limit = 1000
 
-//go:embed *.sql
-var queries embed.FS
-
-// invariants are numbered as in the contract. Each query returns (subject, detail) of
-// every breach.
-var invariants = []struct {
-	number int
-	file   string
-}{
-	{1, "jobs.sql"},
-	{2, "money.sql"},
-	{3, "retry.sql"},
-	{4, "events.sql"},
-	{5, "attempts.sql"},
-	{6, "orders.sql"},
-}
-
-// Run checks every invariant in one read-only snapshot. An error says that the audit
-// could not be made, not that it found something.
-func Run(ctx context.Context, db Beginner, p Params) (Report, error) {
+// Run checks every invariant in one read-only snapshot. It returns an error if the audit
+// could not be completed, not if it found something.
+func Run(ctx context.Context, db TxBeginner, p Params) (Report, error) {
 	report := Report{Breaches: []Breach{}, AwaitingSweep: []string{}}
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, options, func(tx pgx.Tx) error {
-		return report.fill(ctx, tx, p)
+		return report.fill(ctx, tx, p.arguments())
 	})
 	report.OK = len(report.Breaches) == 0
 	return report, err
 }
 
-func (r *Report) fill(ctx context.Context, tx pgx.Tx, p Params) error {
+func (r *Report) fill(ctx context.Context, tx pgx.Tx, args pgx.NamedArgs) error {
 	for _, invariant := range invariants {
-		found, err := breaches(ctx, tx, invariant.file, invariant.number, p)
+		found, err := invariant.check(ctx, tx, args)
 		if err != nil {
-			return err
+			return fmt.Errorf("check invariant %d: %w", invariant.number, err)
 		}
-		if len(found) > most {
-			found, r.Truncated = found[:most], true
-		}
-		r.Breaches = append(r.Breaches, found...)
+		r.add(invariant.number, found)
 	}
-	waiting, err := awaiting(ctx, tx, p)
-	r.AwaitingSweep = append(r.AwaitingSweep, waiting...)
+	awaiting, err := awaitingSweep(ctx, tx, args)
+	if err != nil {
+		return err
+	}
+	r.AwaitingSweep = append(r.AwaitingSweep, awaiting...)
+	r.Warnings, err = collationWarning(ctx, tx)
 	return err
 }
 
-func breaches(ctx context.Context, tx pgx.Tx, file string, number int, p Params) ([]Breach, error) {
-	rows, err := query(ctx, tx, file, p)
-	if err != nil {
-		return nil, err
+func (r *Report) add(number int, found []Breach) {
+	if len(found) > limit {
+		found, r.Truncated = found[:limit], true
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Breach, error) {
-		b := Breach{Invariant: number}
-		return b, row.Scan(&b.Subject, &b.Detail)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("check invariant %d: %w", number, err)
+	for _, b := range found {
+		b.Invariant = number
+		r.Breaches = append(r.Breaches, b)
 	}
-	return found, nil
-}
-
-func awaiting(ctx context.Context, tx pgx.Tx, p Params) ([]string, error) {
-	rows, err := query(ctx, tx, "awaiting.sql", p)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list what awaits the sweep: %w", err)
-	}
-	return ids, nil
-}
-
-func query(ctx context.Context, tx pgx.Tx, file string, p Params) (pgx.Rows, error) {
-	text, err := queries.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read query %s: %w", file, err)
-	}
-	rows, err := tx.Query(ctx, string(text), pgx.NamedArgs{
-		"grace":     p.PendingGrace.Seconds(),
-		"sweep":     p.SweepInterval.Seconds(),
-		"retention": p.EventRetention.Seconds(),
-		"most":      most + 1,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", file, err)
-	}
-	return rows, nil
 }

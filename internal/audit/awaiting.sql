@@ -1,4 +1,4 @@
--- UNKNOWN purchases without a live job that the sweep may not have come by yet.
+-- UNKNOWN purchases without an active job that the sweep may not have repaired yet.
 SELECT h.id::text
 FROM transaction_history h
 WHERE h.status = 'UNKNOWN'

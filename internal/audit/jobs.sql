@@ -1,9 +1,9 @@
--- Invariant 1: every UNKNOWN purchase has exactly one live job, or lost it less than two
+-- Invariant 1: every UNKNOWN purchase has exactly one active job, or lost it less than two
 -- sweep intervals ago; no PENDING purchase is older than its grace and two sweeps.
 SELECT h.id::text AS subject,
-       CASE count(j.id) WHEN 0 THEN 'UNKNOWN without a live job since '
+       CASE count(j.id) WHEN 0 THEN 'UNKNOWN without an active job since '
                                     || GREATEST(h.updated_at, h.next_retry)::text
-                        ELSE 'UNKNOWN with ' || count(j.id) || ' live jobs' END AS detail
+                        ELSE 'UNKNOWN with ' || count(j.id) || ' active jobs' END AS detail
 FROM transaction_history h
 LEFT JOIN river_job j
        ON j.kind = 'reconcile_purchase'

@@ -3,7 +3,7 @@
 -- How far each broker's order list has been matched, and which process is matching it.
 -- One row per broker.
 CREATE TABLE statement_match (
-    broker        text        NOT NULL,
+    broker        text COLLATE "C" NOT NULL,
     -- Orders and purchases created between these moments have been compared. NULL: none yet.
     matched_from  timestamptz,
     matched_until timestamptz,
@@ -22,8 +22,8 @@ CREATE TABLE statement_match (
 CREATE TABLE statement_deferred (
     transaction_id uuid    NOT NULL,
     -- MD5 of the order id, or empty for the purchase itself.
-    order_ref      text    NOT NULL,
-    broker         text    NOT NULL,
+    order_ref      text COLLATE "C" NOT NULL,
+    broker         text COLLATE "C" NOT NULL,
     -- The listed order as JSON; NULL for the purchase itself.
     listed         text,
     -- Whether the purchase has been made due because of this order.
@@ -35,14 +35,14 @@ CREATE TABLE statement_deferred (
 -- Every discrepancy between a broker's list and ours, stored once.
 CREATE TABLE statement_finding (
     id             uuid        NOT NULL,
-    broker         text        NOT NULL,
-    kind           text        NOT NULL,
+    broker         text COLLATE "C" NOT NULL,
+    kind           text COLLATE "C" NOT NULL,
     -- What differs: the broker key, the order and the differing value. It identifies the
     -- discrepancy, so that one which is known or closed is not reported again.
     subject        text        NOT NULL,
-    broker_key     text        NOT NULL,
+    broker_key     text COLLATE "C" NOT NULL,
     transaction_id uuid,
-    order_id       text,
+    order_id       text COLLATE "C",
     detail         text        NOT NULL,
     created_at     timestamptz NOT NULL DEFAULT now(),
     alerted_at     timestamptz,
