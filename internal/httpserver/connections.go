@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -33,23 +34,32 @@ func maxConnections() int {
 	return files - MaxStreams() - min(reservedFiles, files/4)
 }
 
+// graceTime is how long a connection may be without a request before it can be closed in
+// favor of another one: a new one's first request is on its way.
+const graceTime = time.Second
+
 // connections bounds how many there are, streams aside: without descriptors left neither
 // the database nor the broker could be reached. At the limit the connection that has been
 // without a request for longest gives way to the new one.
 type connections struct {
-	mu    sync.Mutex
-	max   int
-	open  int
-	freed *sync.Cond
+	mu      sync.Mutex
+	max     int
+	open    int
+	changed *sync.Cond
 	// waiting are the connections without a request, longest first.
 	waiting *list.List
 	places  map[net.Conn]*list.Element
 	closed  bool
 }
 
+type waitingConn struct {
+	conn  net.Conn
+	since time.Time
+}
+
 func newConnections(most int) *connections {
 	c := &connections{max: most, waiting: list.New(), places: map[net.Conn]*list.Element{}}
-	c.freed = sync.NewCond(&c.mu)
+	c.changed = sync.NewCond(&c.mu)
 	return c
 }
 
@@ -63,39 +73,45 @@ func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	}
 	switch state {
 	case http.StateNew, http.StateIdle:
-		c.places[conn] = c.waiting.PushBack(conn)
+		c.places[conn] = c.waiting.PushBack(waitingConn{conn, time.Now()})
+		c.changed.Signal()
 	case http.StateClosed, http.StateHijacked:
 		c.open--
-		c.freed.Signal()
+		c.changed.Signal()
 	case http.StateActive:
 	}
 }
 
-// acquire takes a place, and reports whether the listener is still open.
+// acquire waits for a place, and reports whether the listener is still open.
 func (c *connections) acquire() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.open >= c.max && !c.closed {
-		c.evict()
-		if c.open >= c.max {
-			c.freed.Wait()
+		c.makeRoom()
+		if c.open >= c.max && !c.closed {
+			c.changed.Wait()
 		}
 	}
 	c.open++
 	return !c.closed
 }
 
-// evict closes the connection that has waited longest; closing gives its place back.
-func (c *connections) evict() {
+// makeRoom closes the connection that has waited longest, which gives its place back, or
+// sees to it that acquire looks again when it may.
+func (c *connections) makeRoom() {
 	oldest := c.waiting.Front()
 	if oldest == nil {
 		return
 	}
-	conn, _ := oldest.Value.(net.Conn)
+	w, _ := oldest.Value.(waitingConn)
+	if age := time.Since(w.since); age < graceTime {
+		time.AfterFunc(graceTime-age, c.changed.Signal)
+		return
+	}
 	c.waiting.Remove(oldest)
-	delete(c.places, conn)
+	delete(c.places, w.conn)
 	c.mu.Unlock()
-	conn.Close()
+	w.conn.Close()
 	c.mu.Lock()
 }
 
@@ -103,7 +119,7 @@ func (c *connections) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
-	c.freed.Signal()
+	c.changed.Signal()
 }
 
 func (c *connections) limit(listener net.Listener) net.Listener {
@@ -116,21 +132,22 @@ type limited struct {
 }
 
 func (l *limited) Accept() (net.Conn, error) {
-	if !l.conns.acquire() {
-		l.conns.release()
-		return nil, net.ErrClosed
-	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		l.conns.release()
+		return nil, err
 	}
-	return conn, err
+	if !l.conns.acquire() {
+		l.conns.release()
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	return conn, nil
 }
 
 func (l *limited) Close() error {
 	l.conns.mu.Lock()
 	l.conns.closed = true
-	l.conns.freed.Broadcast()
+	l.conns.changed.Broadcast()
 	l.conns.mu.Unlock()
 	return l.Listener.Close()
 }
