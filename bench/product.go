@@ -37,7 +37,7 @@ func (l *env) serveAt(program, url string, args []string, settings ...string) (*
 	dir := fmt.Sprintf("%s/serve-%d", l.dir, l.counter.Add(1))
 	return l.startServer(program, args, append([]string{
 		"HOLDFAST_DATABASE_URL=" + url, "HOLDFAST_DATA_DIR=" + dir, "HOLDFAST_ADDR=127.0.0.1:0",
-		"HOLDFAST_BROKER=http", "HOLDFAST_BROKER_URL=" + l.broker.url(), "HOLDFAST_BROKER_TOKEN=bench",
+		"HOLDFAST_BROKER=http", "HOLDFAST_BROKER_NAME=http", "HOLDFAST_BROKER_URL=" + l.broker.url(), "HOLDFAST_BROKER_TOKEN=bench",
 		"HOLDFAST_OPERATOR_KEY=" + operatorKey, "HOLDFAST_LOG_FORMAT=json",
 	}, settings...))
 }
