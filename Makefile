@@ -1,4 +1,4 @@
-# Everything a person or a machine does with this repository. `make help` lists it.
+# Every task of this repository. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 GO ?= go
@@ -32,7 +32,8 @@ soak: postgres ## go through an outage, through everything that befalls streams,
 fuzz: postgres ## ask the program for all that it describes, rightly and wrongly, for five minutes
 	HOLDFAST_TEST_FUZZ=5m $(GO) test -count=1 -timeout 30m -run TestGeneratedRequests -v ./cmd/holdfast
 
-lint: $(LINTER) ## check style, likely mistakes and who imports whom
+lint: $(LINTER) ## check style, words, likely mistakes and who imports whom
+	@scripts/words.sh
 	$(LINTER) run ./...
 
 client: postgres build $(CODEGEN) ## generate a client from the API's description, compile it and buy with it

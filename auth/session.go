@@ -18,6 +18,9 @@ const sessionLifetime = 12 * time.Hour
 // [ErrUnauthorized], a provider's tokens too: they are clients'. After too many failures
 // from one address it returns a [*TooManyAttemptsError], whatever the key.
 func (s *Store) Login(ctx context.Context, key, addr string) (token string, expiresAt time.Time, err error) {
+	if key == "" {
+		return "", time.Time{}, ErrUnauthorized // no attempt at a key
+	}
 	if err := s.logins.check(addr); err != nil {
 		return "", time.Time{}, err
 	}

@@ -65,10 +65,10 @@ var dialer = net.Dialer{
 	Control:         setTCPUserTimeout,
 }
 
-// link is one connection's way to its server. A statement that is given up is left, never
-// cancelled: a commit that waits for its synchronous standby would end that wait at the
-// word, stand on this server alone, and be read, and answered for, as if it could not be
-// lost. The server ends what is left by the session's own limits.
+// link dials one connection. A statement that is given up is abandoned, never cancelled: a
+// cancelled commit would stop waiting for its synchronous standby, exist on this server
+// alone, and be read as if it could not be lost. The server ends an abandoned statement by
+// the session's own limits.
 type link struct {
 	mu   sync.Mutex
 	conn net.Conn
@@ -98,7 +98,7 @@ func (l *link) connected(context.Context, *pgconn.PgConn) error {
 }
 
 // bound gives a deadline to each statement that has no nearer one, whatever the server
-// does and whoever stands in between.
+// does and whatever is in between.
 type bound struct{ most time.Duration }
 
 type endKey struct{}

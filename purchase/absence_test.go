@@ -174,7 +174,8 @@ func TestNoReplayAfterTheMaximumAge(t *testing.T) {
 // A gateway's refusal of a replay is not the broker's.
 func TestRefusalWithoutACodeProvesNothing(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]any{"Empty": nil, "Text": "no", "List": []string{"code"}} {
+	for name, body := range map[string]any{"Empty": nil, "Text": "no", "List": []string{"code"},
+		"NumberForCode": map[string]any{"code": 4}, "NestedCode": map[string]any{"error": map[string]any{"code": "x"}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)

@@ -13,48 +13,49 @@ import (
 	"holdfast/purchase/db"
 )
 
-// conclude stores what the pass came to. An answer is not lost for one failed statement.
+// conclude stores what the pass came to.
 func (s *Service) conclude(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	ctx = context.WithoutCancel(ctx)
+	var outcome PassOutcome
+	var ok bool
+	err := s.persist(ctx, func(ctx context.Context) (err error) {
+		outcome, ok, err = s.store(ctx, p, d, by)
+		if errors.Is(err, ErrOrderIDTaken) {
+			d = mismatch("order id " + by.answer.OrderID + ", which another purchase has")
+			outcome, ok, err = s.store(ctx, p, d, by)
+		}
+		return err
+	})
+	if err == nil && !ok {
+		return s.lostRace(ctx, p, d.to, by)
+	}
+	return outcome, err
+}
+
+// persist runs a statement, again if it fails, so that no answer is lost for one failure.
+func (s *Service) persist(ctx context.Context, run func(context.Context) error) error {
+	once := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		return run(ctx)
+	}
 	for try := 1; ; try++ {
-		outcome, err := s.tryConclude(ctx, p, d, by)
-		if err == nil || try == settleTries {
-			return outcome, err
+		if err := once(); err == nil || try == settleTries {
+			return err
 		}
 		<-time.After(settlePause * time.Duration(try))
 	}
 }
 
-func (s *Service) tryConclude(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	outcome, err := s.store(ctx, p, d, by)
-	if errors.Is(err, ErrOrderIDTaken) {
-		return s.settlePass(ctx, p, mismatch("order id "+by.answer.OrderID+", which another purchase has"), by)
-	}
-	return outcome, err
-}
-
-func (s *Service) store(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
+// store writes the decision and the exchange; ok is false if the claim was lost.
+func (s *Service) store(ctx context.Context, p *pass, d decision, by exchange) (outcome PassOutcome, ok bool, err error) {
 	if d.progress != "" {
 		by.answer.Reason = broker.Reason(d.progress)
 	}
 	if d.to == "" {
 		return s.deferPass(ctx, p, d, by)
 	}
-	return s.settlePass(ctx, p, d, by)
-}
-
-func (s *Service) settlePass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
-	t := passTransition(p, d, by)
-	done, err := s.passBatcher.do(t)
-	if err != nil {
-		return PassOutcome{}, err
-	}
-	if !done.ok {
-		return s.lostRace(ctx, p, t.to, by)
-	}
-	return PassOutcome{Result: resultOf(Status(done.row.Status))}, nil
+	done, err := s.passBatcher.do(passTransition(p, d, by))
+	return PassOutcome{Result: resultOf(Status(done.row.Status))}, done.ok, err
 }
 
 func resultOf(status Status) string {
@@ -68,7 +69,7 @@ func resultOf(status Status) string {
 	}
 }
 
-func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, error) {
+func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, bool, error) {
 	text, truncated := truncate(by.answer.Body, MaxStoredBody)
 	_, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
@@ -80,12 +81,12 @@ func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchang
 		StatusCode: int32(by.answer.StatusCode), Answer: text, Truncated: truncated,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return s.lostRace(ctx, p, "", by)
+		return PassOutcome{}, false, nil
 	}
 	if err != nil {
-		return PassOutcome{}, fmt.Errorf("defer pass: %w", orderIDTaken(err))
+		return PassOutcome{}, false, fmt.Errorf("defer pass: %w", orderIDTaken(err))
 	}
-	return PassOutcome{Result: resultDeferred, Again: max(d.wait, minAgain)}, nil
+	return PassOutcome{Result: resultDeferred, Again: max(d.wait, minAgain)}, true, nil
 }
 
 func pointer(s string) *string {
@@ -99,18 +100,28 @@ func pointer(s string) *string {
 // the statement that lost; what it proves is not forgotten: that the broker named an order
 // goes into the purchase, and what contradicts a final status is noted.
 func (s *Service) lostRace(ctx context.Context, p *pass, said Status, by exchange) (PassOutcome, error) {
-	now, err := s.remember(ctx, p.row.ID, by.answer)
+	var now row
+	err := s.persist(ctx, func(ctx context.Context) (err error) {
+		now, err = s.remember(ctx, p.row.ID, by.answer)
+		return err
+	})
 	if err != nil {
-		return PassOutcome{}, err
+		return PassOutcome{}, fmt.Errorf("read purchase: %w", err)
 	}
 	outcome := PassOutcome{Result: resultLostRace}
 	if Status(now.Status) == Unknown {
 		outcome.Again = time.Second
 	}
-	if said == "" && namesOrder(by.answer) && Status(now.Status) == Rejected {
-		said = Completed
+	return outcome, s.noteContradiction(ctx, now, impliedStatus(said, by.answer), by)
+}
+
+// impliedStatus is the final status that a late answer argues for: an order that the broker
+// is processing contradicts a rejection.
+func impliedStatus(said Status, a broker.Answer) Status {
+	if !said.Final() && namesOrder(a) {
+		return Completed
 	}
-	return outcome, s.noteContradiction(ctx, now, said, by)
+	return said
 }
 
 // remember keeps that a late answer named an order and returns the purchase as it is now.

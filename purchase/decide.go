@@ -157,7 +157,7 @@ func (s *Service) decideReplay(p *pass, by exchange) decision {
 		return decision{to: Completed, evidence: ByReplay}
 	case a.Verdict == broker.Rejected && a.StatusCode < 300:
 		return decision{to: Rejected, evidence: ByReplay, reason: a.Code}
-	case a.Verdict == broker.Rejected && a.Code != "" && !a.AboutCaller && !a.Duplicate && !s.can.NoLookup:
+	case a.Verdict == broker.Rejected && a.BrokerRefusal && a.Code != "" && !a.AboutCaller && !a.Duplicate && !s.can.NoLookup:
 		d := s.wait(p, a)
 		d.replayCode = a.Code
 		d.wait = max(d.wait, s.can.Settle)

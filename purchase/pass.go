@@ -148,8 +148,11 @@ func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []result[*db.Cl
 // whenDue returns when to ask again for a purchase that could not be claimed.
 func (s *Service) whenDue(ctx context.Context, id uuid.UUID) (PassOutcome, error) {
 	due, err := db.New(s.pool).PassDue(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) || (err == nil && Status(due.Status) != Unknown) {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return PassOutcome{Result: resultNoop}, nil
+	}
+	if err == nil && Status(due.Status) != Unknown {
+		return PassOutcome{Result: resultNoop}, s.noteLateAnswers(ctx, id)
 	}
 	if err != nil {
 		return PassOutcome{}, fmt.Errorf("read when a pass is due: %w", err)

@@ -111,7 +111,7 @@ func (s *Service) settleLate(ctx context.Context, recorded row, t transition) (r
 		return row{}, fmt.Errorf("remember late answer: %w", err)
 	}
 	if Status(now.Status).Final() {
-		return now, s.noteContradiction(ctx, now, claimed(now, t), t.exchange)
+		return now, s.noteContradiction(ctx, now, impliedStatus(t.to, t.exchange.answer), t.exchange)
 	}
 	if Status(now.Status) != Unknown || !t.to.Final() {
 		return now, nil
@@ -121,13 +121,4 @@ func (s *Service) settleLate(ctx context.Context, recorded row, t transition) (r
 		return settled, err
 	}
 	return now, nil
-}
-
-// claimed is the final status that a late answer amounts to. One that names an order of a
-// rejected purchase says that it may have been bought.
-func claimed(now row, t transition) Status {
-	if Status(now.Status) == Rejected && namesOrder(t.exchange.answer) {
-		return Completed
-	}
-	return t.to
 }

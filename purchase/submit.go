@@ -108,7 +108,7 @@ func (s *Service) place(ctx context.Context, sendBefore time.Time, r row) broker
 
 func (s *Service) observeCall(ctx context.Context, call, key string, answer broker.Answer) {
 	s.observer.BrokerCall(call, string(answer.Verdict), answer.Duration)
-	s.log.Info("broker call", slog.String("call", call), slog.String("broker_key", key), slog.Any("result", answer.Verdict),
+	s.log.InfoContext(ctx, "broker call", slog.String("call", call), slog.String("broker_key", key), slog.Any("result", answer.Verdict),
 		nonEmpty("reason", string(answer.Reason)), slog.Int("status_code", answer.StatusCode),
 		slog.Int64("duration_ms", answer.Duration.Milliseconds()))
 	if answer.CredentialsRefused {

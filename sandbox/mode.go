@@ -6,15 +6,21 @@ import (
 	"time"
 )
 
-// Mode is how the whole broker behaves until it is told otherwise.
+// Mode is how the whole broker behaves until it is changed.
 type Mode struct {
-	// Outage is empty, "drop", "stall" or "error" (503): every call meets it, and
-	// nothing is booked.
+	// Outage is empty, "drop", "stall", "error" (503) or "gateway" (a gateway's 404):
+	// every call meets it, and nothing is booked.
 	Outage string `json:"outage"`
 	// Delay comes before every answer.
 	Delay Duration `json:"delay"`
-	// Lag is how long no lookup sees a new order.
-	Lag Duration `json:"lag"`
+	// Lag is how long, and LagLookups for how many lookups, a new order is not found.
+	Lag        Duration `json:"lag"`
+	LagLookups int      `json:"lag_lookups"`
+	// NoLookup and NoList: the broker has no such route; a gateway answers 404.
+	NoLookup bool `json:"no_lookup"`
+	NoList   bool `json:"no_list"`
+	// Form is "bom" or "sparse": how lookups are answered, see [FormMark], [FormSparse].
+	Form string `json:"form"`
 	// Lie, where it is "quantity", makes lookups name another quantity; "key": another key.
 	Corrupt string `json:"lie"`
 	// StoreErrors: a place that was answered with an error gets the same error permanently.
@@ -32,10 +38,34 @@ func (m Mode) check() error {
 		return errors.New("lie must be key or quantity")
 	}
 	switch m.Outage {
-	case "", "drop", "stall", "error":
-		return nil
+	case "", "drop", "stall", "error", "gateway":
+		return m.checkForm()
 	}
-	return errors.New("outage must be drop, stall or error")
+	return errors.New("outage must be drop, stall, error or gateway")
+}
+
+func (m Mode) checkForm() error {
+	if m.Form != "" && m.Form != FormMark && m.Form != FormSparse {
+		return errors.New("form must be bom or sparse")
+	}
+	if m.LagLookups < 0 {
+		return errors.New("lag_lookups must not be negative")
+	}
+	return nil
+}
+
+// lookup is the act of a lookup: what the script has, if it has one, else the mode's.
+func (m Mode) lookup(scripted Response, ok bool) Response {
+	if !ok && m.NoLookup {
+		return gateway()
+	}
+	return scripted
+}
+
+// gateway is the answer of something in front of the broker.
+func gateway() Response {
+	no, page := false, "<!doctype html><title>404 Not Found</title>"
+	return Response{Book: &no, Status: http.StatusNotFound, Body: &page, Header: map[string]string{"Content-Type": "text/html"}}
 }
 
 func (m Mode) outage() (Response, bool) {
@@ -45,6 +75,8 @@ func (m Mode) outage() (Response, bool) {
 		return Response{Book: &no, Fault: FaultDrop}, true
 	case "stall":
 		return Response{Book: &no, Fault: FaultStall}, true
+	case "gateway":
+		return gateway(), true
 	case "error":
 		act := answer(http.StatusServiceUnavailable, "outage", "the sandbox was told to be down")
 		return act, true
@@ -52,8 +84,11 @@ func (m Mode) outage() (Response, bool) {
 	return Response{}, false
 }
 
-// bend lies about an order as the mode wants it.
+// respond changes the answer to a lookup as the mode wants it.
 func (m Mode) respond(v *View) *View {
+	if m.Form != "" {
+		v.form = m.Form
+	}
 	switch m.Corrupt {
 	case LieKey:
 		v.ClientOrderID = "not-" + v.ClientOrderID

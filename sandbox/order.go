@@ -30,13 +30,28 @@ type order struct {
 	Code   string `json:"code,omitempty"`
 	Cost   string `json:"cost,omitempty"`
 	Filled string `json:"filled,omitempty"`
-	// Echo, where set, is told in place of the quantity that was ordered.
+	// Echo, if set, replaces the quantity that was ordered in answers.
 	Echo     string    `json:"echo,omitempty"`
 	BookedAt time.Time `json:"booked_at"`
-	// Lag is how long a lookup does not see the order yet.
-	Lag Duration `json:"lag,omitempty"`
-	// Working is how long the order is merely processing; below zero: permanently.
-	Working Duration `json:"working,omitempty"`
+	// Lag is how long, and LagLookups for how many lookups, the order is not found yet.
+	Lag        Duration `json:"lag,omitempty"`
+	LagLookups int      `json:"lag_lookups,omitempty"`
+	// Working is how long, and WorkingLookups for how many lookups, the order is processing;
+	// a Working below zero: permanently.
+	Working        Duration `json:"working,omitempty"`
+	WorkingLookups int      `json:"working_lookups,omitempty"`
+	// Gateway is how long a gateway answers in place of the broker.
+	Gateway Duration `json:"gateway,omitempty"`
+	// Form is how answers about the order are written, see View.
+	Form string `json:"form,omitempty"`
+	// Unlisted: the list leaves the order out. Second: it has another one under the key.
+	Unlisted bool `json:"unlisted,omitempty"`
+	Second   bool `json:"second,omitempty"`
+	// ListedCost and ListedFilled, if set, replace the amounts in the list.
+	ListedCost   string `json:"listed_cost,omitempty"`
+	ListedFilled string `json:"listed_filled,omitempty"`
+
+	lookups int // since it was booked, or the process started
 }
 
 // book makes the order as its symbol wants it.
@@ -63,14 +78,17 @@ func (o *order) reject(code string) {
 	o.Status, o.Code, o.Cost, o.Filled = "rejected", code, "", ""
 }
 
-// visible reports whether a lookup sees the order by now.
-func (o *order) visible(lag time.Duration) bool {
-	return time.Since(o.BookedAt) >= max(lag, o.Lag.std())
+// visible reports whether a lookup sees the order by now; each lookup asks once.
+func (o *order) visible(m Mode) bool {
+	o.lookups++
+	return time.Since(o.BookedAt) >= max(m.Lag, o.Lag).std() && o.lookups > max(m.LagLookups, o.LagLookups)
 }
 
 func (o *order) working() bool {
-	return o.Working < 0 || time.Since(o.BookedAt) < o.Working.std()
+	return o.Working < 0 || time.Since(o.BookedAt) < o.Working.std() || o.lookups <= o.LagLookups+o.WorkingLookups && o.WorkingLookups > 0
 }
+
+func (o *order) behindGateway() bool { return time.Since(o.BookedAt) < o.Gateway.std() }
 
 // orderID derives 19 digits from the key: more than a float can hold, and the same
 // after a restart.
@@ -78,51 +96,4 @@ func orderID(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	const least, span = 1_000_000_000_000_000_000, 8_000_000_000_000_000_000
 	return strconv.FormatUint(least+binary.BigEndian.Uint64(sum[:8])%span, 10)
-}
-
-// View is an order as the wire tells it.
-type View struct {
-	OrderID        string  `json:"order_id"`
-	ClientOrderID  string  `json:"client_order_id"`
-	Status         string  `json:"status"`
-	Code           string  `json:"code,omitempty"`
-	Message        string  `json:"message,omitempty"`
-	Cost           string  `json:"cost,omitempty"`
-	FilledQuantity string  `json:"filled_quantity,omitempty"`
-	Symbol         string  `json:"symbol"`
-	Quantity       *string `json:"quantity"`
-	LimitPrice     *string `json:"limit_price"`
-	Notional       *string `json:"notional"`
-}
-
-func (r *record) view() *View {
-	o := r.Order
-	v := &View{
-		OrderID: o.ID, ClientOrderID: r.Key, Status: o.Status, Symbol: r.Request.Symbol,
-		Quantity: r.Request.Quantity, LimitPrice: r.Request.LimitPrice, Notional: r.Request.Notional,
-	}
-	if o.Echo != "" {
-		v.Quantity = &o.Echo
-	}
-	if o.working() {
-		v.Status = "processing"
-		return v
-	}
-	v.Code, v.Cost, v.FilledQuantity = o.Code, o.Cost, o.Filled
-	if o.Code != "" {
-		v.Message = "refused by the sandbox"
-	}
-	return v
-}
-
-// viewAfter is what a place call may tell: nil where nothing is booked.
-func (r *record) viewAfter(act Response) *View {
-	if r.Order == nil {
-		return nil
-	}
-	v := r.view()
-	if act.Corrupt == LieKey {
-		v.ClientOrderID = "not-" + v.ClientOrderID
-	}
-	return v
 }

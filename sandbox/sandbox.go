@@ -90,6 +90,7 @@ func (s *Sandbox) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/orders", s.place)
 	mux.HandleFunc("GET /v1/orders/by-client-order-id/{key}", s.lookup)
+	mux.HandleFunc("GET /v1/orders", s.list)
 	mux.HandleFunc("GET /control/ledger", s.getLedger)
 	mux.HandleFunc("DELETE /control/ledger", s.forgetLedger)
 	mux.HandleFunc("GET /control/script", s.getScript)
@@ -97,7 +98,8 @@ func (s *Sandbox) Handler() http.Handler {
 	mux.HandleFunc("DELETE /control/script", s.clearScript)
 	mux.HandleFunc("GET /control/mode", s.getMode)
 	mux.HandleFunc("PUT /control/mode", s.putMode)
-	return s.authorized(mux)
+	// A web page that is open on this machine must not control the broker.
+	return http.NewCrossOriginProtection().Handler(s.authorized(mux))
 }
 
 func (s *Sandbox) authorized(next http.Handler) http.Handler {

@@ -112,6 +112,18 @@ var stories = map[string]story{
 	"PRICE-BELOW-LIMIT":  {acc, acc, acc, "", "225"},
 	"PRICE-ABOVE-LIMIT":  {acc, acc, acc, "", "275"},
 	"PARTIAL":            {acc, acc, acc, "", "125"},
+	"LAG-LOOKUPS":        {unc, abs, acc, broker.ConnectionClosed, ""},
+	"GATEWAY-404":        {unc, unc, rej, broker.Broker5xx, ""},
+	"WORKING-FILLED":     {pro, pro, pro, broker.InProcessing, ""},
+	"WORKING-CANCELED":   {pro, pro, pro, broker.InProcessing, ""},
+	"WORKING-EXPIRED":    {pro, pro, pro, broker.InProcessing, ""},
+	"SECOND-ORDER":       {acc, acc, acc, "", "250"},
+	"UNLISTED":           {acc, acc, acc, "", "250"},
+	"REJECTED-LISTED":    {rej, acc, acc, "", "250"},
+	"LISTED-COST":        {acc, acc, acc, "", "250"},
+	"LISTED-QUANTITY":    {acc, acc, acc, "", "250"},
+	"BOM":                {acc, acc, acc, "", "250"},
+	"SPARSE":             {acc, acc, acc, "", "absent"},
 }
 
 func TestSymbols(t *testing.T) {
@@ -125,6 +137,9 @@ func TestSymbols(t *testing.T) {
 			replay := b.place(t, "key", order(symbol))
 			got := story{first.Verdict, found.Verdict, replay.Verdict, first.Reason, ""}
 			if found.Verdict == broker.Accepted {
+				got.cost = "absent"
+			}
+			if found.Verdict == broker.Accepted && found.Cost.Valid {
 				got.cost = found.Cost.Decimal.String()
 			}
 			if got != want {

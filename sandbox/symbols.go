@@ -185,7 +185,85 @@ var symbols = []Symbol{
 		Does:  "buys half of the order, and that is all",
 		Ends:  "201; `COMPLETED` by the reply at half the cost, `filled_quantity` half",
 		shape: func(o *order, r request) { o.fill(r, tenths(5), whole) },
+	}, {
+		Name:  "LAG-LOOKUPS",
+		Does:  "books the order, drops the connection, and does not find the order in the first two lookups",
+		Ends:  "202; `COMPLETED` by a lookup or a replay: two \"not found\" are not believed before the settle time",
+		first: Response{Fault: FaultDrop},
+		shape: func(o *order, _ request) { o.LagLookups = 2 },
+	}, {
+		Name:  "GATEWAY-404",
+		Does:  "books the order and answers 504; for 20 s, everything about it is answered by a gateway's 404 in HTML",
+		Ends:  "202; `COMPLETED` by a lookup once the gateway has recovered: its 404 proves nothing",
+		first: Response{Status: http.StatusGatewayTimeout, Book: &yes},
+		shape: func(o *order, _ request) { o.Gateway = Duration(20 * time.Second) },
+	}, {
+		Name:  "WORKING-FILLED",
+		Does:  "answers 201 `processing`; three lookups later the order is filled",
+		Ends:  "202, `certainty` `working`; `COMPLETED` by the fourth lookup, 5 s apart",
+		shape: workingThen(nil),
+	}, {
+		Name:  "WORKING-CANCELED",
+		Does:  "answers 201 `processing`; three lookups later the order is canceled, unfilled",
+		Ends:  "202, `certainty` `working`; `REJECTED` (`canceled`) by the fourth lookup",
+		shape: workingThen(func(o *order, _ request) { o.reject("canceled") }),
+	}, {
+		Name:  "WORKING-EXPIRED",
+		Does:  "answers 201 `processing`; three lookups later the order has expired, half of it filled",
+		Ends:  "202, `certainty` `working`; `COMPLETED` with half the quantity by the fourth lookup",
+		shape: workingThen(func(o *order, r request) { o.fill(r, tenths(5), whole) }),
+	}, {
+		Name:  "SECOND-ORDER",
+		Does:  "buys the order, and lists another one under the same key",
+		Ends:  "201; `COMPLETED` by the reply; a finding `second_order` by matching the list",
+		shape: func(o *order, _ request) { o.Second = true },
+	}, {
+		Name:  "UNLISTED",
+		Does:  "buys the order and leaves it out of the list",
+		Ends:  "201; `COMPLETED` by the reply; a finding `completed_but_missing` by matching the list",
+		shape: func(o *order, _ request) { o.Unlisted = true },
+	}, {
+		Name:  "REJECTED-LISTED",
+		Does:  "buys the order and answers 422 `market_closed`",
+		Ends:  "422; `REJECTED` (`market_closed`) by the reply; a finding `rejected_but_ordered` by matching the list",
+		first: bookedAnd(answer(http.StatusUnprocessableEntity, "market_closed", "the market is closed")),
+	}, {
+		Name:  "LISTED-COST",
+		Does:  "buys the order at its limit, and lists it at another cost",
+		Ends:  "201; `COMPLETED` by the reply; a finding `cost_differs` by matching the list",
+		shape: func(o *order, r request) { o.ListedCost = r.round(r.price().Mul(tenths(8))).String() },
+	}, {
+		Name: "LISTED-QUANTITY",
+		Does: "buys the whole order, and lists half of it as filled",
+		Ends: "201; `COMPLETED` by the reply; a finding `quantity_differs` by matching the list",
+		shape: func(o *order, r request) {
+			if r.Quantity != nil {
+				o.ListedFilled = decimal.RequireFromString(*r.Quantity).Mul(tenths(5)).String()
+			}
+		},
+	}, {
+		Name:  "BOM",
+		Does:  "buys the order; its answers begin with a byte order mark",
+		Ends:  "201; `COMPLETED` by the reply",
+		shape: func(o *order, _ request) { o.Form = FormMark },
+	}, {
+		Name: "SPARSE",
+		Does: "buys the order; its answers have `\"\"` and `\"0.00\"` for amounts that they need not have, and an unknown member twice",
+		Ends: "201; `COMPLETED` by the reply",
+		shape: func(o *order, _ request) {
+			o.Form, o.Cost, o.Filled = FormSparse, "", ""
+		},
 	},
+}
+
+// workingThen makes an order that is processing for three lookups and then ends.
+func workingThen(end func(*order, request)) func(*order, request) {
+	return func(o *order, r request) {
+		o.WorkingLookups = 3
+		if end != nil {
+			end(o, r)
+		}
+	}
 }
 
 // bookedAnd is the act with the order booked all the same.

@@ -138,6 +138,8 @@ func (s *Sandbox) placeAct(rec *record, read request) Response {
 		return answer(http.StatusUnprocessableEntity, "market_closed", "checked before looking for the key")
 	case rec.Stored != nil:
 		return *rec.Stored
+	case rec.Order != nil && rec.Order.behindGateway():
+		return gateway()
 	case rec.Order != nil:
 		return Response{}
 	}
@@ -161,7 +163,7 @@ func found(key string, v *View) func(http.ResponseWriter) {
 			})
 			return
 		}
-		writeJSON(w, http.StatusOK, v)
+		writeView(w, http.StatusOK, v)
 	}
 }
 
@@ -176,21 +178,28 @@ func (s *Sandbox) lookedUp(key string) (Response, *View) {
 	if act, down := s.mode.outage(); down {
 		return act, nil
 	}
-	act, _ := s.scripted("lookup")
-	if rec == nil || rec.Order == nil || !rec.Order.visible(s.mode.Lag.std()) {
-		return act, nil
+	act, ok := s.scripted("lookup")
+	if rec == nil || rec.Order == nil {
+		return s.mode.lookup(act, ok), nil
 	}
-	return act, s.mode.respond(rec.view())
+	visible := rec.Order.visible(s.mode)
+	switch {
+	case !ok && rec.Order.behindGateway():
+		return gateway(), nil
+	case !visible:
+		return s.mode.lookup(act, ok), nil
+	}
+	return s.mode.lookup(act, ok), s.mode.respond(rec.view())
 }
 
-// plain is the answer where no act says otherwise.
+// plain is the answer to a place if no act says otherwise.
 func plain(v *View, status int) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		if v == nil {
-			refuse(w, http.StatusNotFound, "not_found", "no order under this key")
+			refuse(w, http.StatusInternalServerError, "not_booked", "nothing was booked under this key")
 			return
 		}
-		writeJSON(w, status, v)
+		writeView(w, status, v)
 	}
 }
 
@@ -199,14 +208,24 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
+	writeBody(w, status, "application/json", encode(body))
+}
+
+// encode writes what the sandbox itself made, which can always be encoded.
+func encode(body any) string {
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("encode answer: %v", err), http.StatusInternalServerError)
-		return
+		return fmt.Sprintf("encode answer: %v", err)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	return string(encoded) + "\n"
+}
+
+func writeBody(w http.ResponseWriter, status int, kind, body string) {
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", kind)
+	}
 	w.WriteHeader(status)
-	_, _ = w.Write(append(encoded, '\n'))
+	_, _ = io.WriteString(w, body)
 }
 
 func (r request) same(other request) bool {

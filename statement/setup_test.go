@@ -110,7 +110,7 @@ func setup(t testing.TB) *bundle {
 			RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
 			PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
 		},
-		Switches: purchase.NewSwitches(b.pool, log), Observer: nobody{}, Log: log,
+		Switches: purchase.NewSwitches(b.pool, log), Observer: noopObserver{}, Log: log,
 	})
 	b.params = statement.Params{
 		Pool: b.pool, Purchases: b.purchases, Broker: b.broker, Gate: gate, Interval: 15 * time.Minute, Log: log,
@@ -121,13 +121,13 @@ func setup(t testing.TB) *bundle {
 	return b
 }
 
-type nobody struct{}
+type noopObserver struct{}
 
-func (nobody) StatusChanged(purchase.Status)            {}
-func (nobody) BrokerCall(string, string, time.Duration) {}
-func (nobody) PassEnded(string)                         {}
-func (nobody) Contradiction()                           {}
-func (nobody) OrphanRepaired(string)                    {}
+func (noopObserver) StatusChanged(purchase.Status)            {}
+func (noopObserver) BrokerCall(string, string, time.Duration) {}
+func (noopObserver) PassEnded(string)                         {}
+func (noopObserver) Contradiction()                           {}
+func (noopObserver) OrphanRepaired(string)                    {}
 
 // buy submits a purchase of ten shares at 25.00.
 func (b *bundle) buy() uuid.UUID {

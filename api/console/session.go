@@ -68,6 +68,10 @@ func (c *console) loginPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *console) login(w http.ResponseWriter, r *http.Request) {
+	if r.ParseForm() != nil {
+		render(w, http.StatusBadRequest, "login", loginView{homePath, "The form did not arrive completely. Try again."})
+		return
+	}
 	next := safeNext(r.PostFormValue("next"))
 	token, expiresAt, err := c.Keys.Login(r.Context(), strings.TrimSpace(r.PostFormValue("key")), httpserver.ClientAddr(r))
 	if err != nil {
@@ -85,7 +89,6 @@ func (c *console) refuseLogin(w http.ResponseWriter, r *http.Request, next strin
 		c.Log.WarnContext(r.Context(), "login failed")
 		render(w, http.StatusUnauthorized, "login", loginView{next, "This is not an operator's key, or it is no longer active."})
 	case errors.As(err, &tooMany):
-		c.Log.WarnContext(r.Context(), "login refused", "error", err)
 		w.Header().Set("Retry-After", strconv.Itoa(int(tooMany.RetryAfter/time.Second)+1))
 		render(w, http.StatusTooManyRequests, "login", loginView{next, "Too many failed logins from your address. Wait a few seconds."})
 	default:

@@ -19,10 +19,12 @@ type Book struct {
 	booked int
 }
 
-// Faults are the ways in which brokers fail reconciliation.
+// Faults are the ways in which a broker can fail reconciliation.
 type Faults struct {
 	// Lag is how many lookups of a new order answer 404 before one finds it.
 	Lag int
+	// NoLookup: there is no lookup; a gateway answers it with a 404 of its own.
+	NoLookup bool
 	// Forget: orders are booked and nothing is remembered; a second place buys again.
 	Forget bool
 	// StoreErrors: the first place under a key fails with a 500 and books the order,
@@ -41,7 +43,7 @@ func NewBook(d Dialect) *Book {
 	return &Book{dialect: d, orders: make(map[string]int), stored: make(map[string]bool)}
 }
 
-// Be changes the faults from now on.
+// Be sets the faults from now on.
 func (b *Book) Be(faults Faults) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,6 +103,9 @@ func (b *Book) book(key string) {
 }
 
 func (b *Book) lookup(key string) Act {
+	if b.faults.NoLookup {
+		return Answer(404, "<html>no such route</html>")
+	}
 	lag, known := b.orders[key]
 	if !known || lag > 0 {
 		if known {
@@ -117,10 +122,12 @@ func exerciseMemory(t *testing.T, d Dialect) {
 	for _, c := range []struct {
 		name   string
 		faults Faults
-		want   []broker.Verdict // of the first call, a lookup, a replay, a lookup
+		want   []broker.Verdict // of the first call, a lookup, a replay, a lookup, and so on
 	}{
 		{"Honest", Faults{}, []broker.Verdict{broker.Accepted, broker.Accepted, broker.Accepted, broker.Accepted}},
 		{"Lags", Faults{Drop: true, Lag: 1}, []broker.Verdict{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Accepted}},
+		{"LagsTwice", Faults{Drop: true, Lag: 2}, []broker.Verdict{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Absent, broker.Uncertain, broker.Accepted}},
+		{"NoLookup", Faults{Drop: true, NoLookup: true}, []broker.Verdict{broker.Uncertain, broker.Uncertain, broker.Uncertain, broker.Uncertain}},
 		{"Forgets", Faults{Drop: true, Forget: true}, []broker.Verdict{broker.Uncertain, broker.Absent, broker.Uncertain, broker.Absent}},
 		{"StoresErrors", Faults{StoreErrors: true}, []broker.Verdict{broker.Uncertain, broker.Accepted, broker.Uncertain, broker.Accepted}},
 		{"ValidatesFirst", Faults{ValidateFirst: true}, []broker.Verdict{broker.Accepted, broker.Accepted, broker.Rejected, broker.Accepted}},

@@ -1,7 +1,7 @@
-// Package brokertest is a conformance and fault kit for broker adapters.
+// Package brokertest is a conformance suite for broker adapters.
 //
 // [Server] is a broker made of raw TCP that follows a script: it can close, reset,
-// stall, cut, drip, redirect, answer nonsense, and it counts every request. [Book] is a
+// stall, cut, drip, redirect, answer twice or with garbage, and it counts every request. [Book] is a
 // broker with a memory that keeps orders by key and misbehaves in the ways that matter
 // to reconciliation: it lags, forgets, replays stored errors, validates before it
 // deduplicates. [Exercise] runs every rule of what an answer may be taken to prove

@@ -90,7 +90,7 @@ type Params struct {
 	// exists so that the bench can measure what events cost.
 	NoEvents bool
 	Log      *slog.Logger
-	// Out gets what a person is to read: the demo account's keys.
+	// Out gets the demo account's keys and the commands to paste.
 	Out io.Writer
 }
 
@@ -197,7 +197,7 @@ func (n *node) fail(part string, err error) {
 }
 
 // stop stops every part that was started, within the shutdown timeout. What does not
-// stop in time is told and left: each part survives being killed.
+// stop in time is reported and left: each part survives being killed.
 func (n *node) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(forced(ctx), n.config.ShutdownTimeout)
 	defer cancel()
@@ -214,7 +214,7 @@ func (n *node) stop(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// listen takes the address first: one that is taken is told before anything is made.
+// listen binds the address first: one in use is reported before anything is created.
 func (n *node) listen(ctx context.Context) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", n.config.Addr)
 	if err != nil {

@@ -111,8 +111,11 @@ func readDemoKeys(path string) (demoKeys, error) {
 // checkKeysFile refuses a file in which someone else could have put an operator's key.
 func checkKeysFile(path string) error {
 	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return nil // reading it reports what is wrong, or that there is none
+		return fmt.Errorf("find demo keys: %w", err)
 	}
 	owner, known := info.Sys().(*syscall.Stat_t)
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 || known && owner.Uid != uint32(os.Geteuid()) {

@@ -53,7 +53,7 @@ func (n *node) serve(ctx context.Context) error {
 }
 
 // streamsWait is how long a start waits until streams can be had. It is a courtesy to
-// who connects first: later ones are told to come back.
+// whoever connects first; later ones get a 503 with Retry-After.
 const streamsWait = 5 * time.Second
 
 func (n *node) awaitStreams(ctx context.Context) {

@@ -42,7 +42,7 @@ type sandboxHost struct {
 
 func openSandboxHost(ctx context.Context, dir string, log *slog.Logger) (*sandboxHost, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make sandbox folder: %w", err)
+		return nil, fmt.Errorf("create sandbox directory: %w", err)
 	}
 	h := &sandboxHost{dir: dir, log: log, lock: flock.New(filepath.Join(dir, "lock"))}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -16,7 +16,7 @@ import (
 	"holdfast/purchase"
 )
 
-// openServices wires the rooms to each other; nothing runs yet.
+// openServices wires the packages to each other; nothing runs yet.
 func (n *node) openServices(context.Context) error {
 	n.openOutbox()
 	n.metrics = metrics.New(metrics.Params{
@@ -83,7 +83,7 @@ func (n *node) service(pool *pgxpool.Pool) (*purchase.Service, error) {
 	}), nil
 }
 
-// startLoops starts what runs beside everything else. The loops are stopped after the
+// startLoops starts what runs in the background. The loops are stopped after the
 // workers and the requests, so that the last events leave.
 func (n *node) startLoops(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -106,12 +106,12 @@ func (n *node) startLoops(ctx context.Context) error {
 	return nil
 }
 
-// loop runs f until ctx ends. One that ends by itself ends the process: half a node
-// would look healthy.
+// loop runs f until ctx ends. One that ends on its own ends the process: half a node would
+// look healthy.
 func (n *node) loop(ctx context.Context, name string, f func(context.Context) error) {
 	n.loops.Go(func() {
 		if err := f(ctx); ctx.Err() == nil {
-			n.fail(name, fmt.Errorf("ended by itself: %w", err))
+			n.fail(name, fmt.Errorf("ended unexpectedly: %w", err))
 		}
 	})
 }

@@ -47,7 +47,7 @@ func (n *node) startTraces(ctx context.Context) error {
 	n.onStop("traces", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, tracesStop)
 		defer cancel()
-		_ = provider.Shutdown(ctx) // what is lost is told by the error handler
+		_ = provider.Shutdown(ctx) // the error handler logs what is lost
 		return nil
 	})
 	return nil

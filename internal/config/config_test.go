@@ -186,7 +186,7 @@ func TestAlpacaKeys(t *testing.T) {
 	}
 }
 
-// Without a home the data dir would be a folder in the root of the file system.
+// Without a home the data dir would be a directory in the root of the file system.
 func TestDataDirNeedsAHome(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -11,6 +11,35 @@ import (
 	"github.com/google/uuid"
 )
 
+const insertNoteOnce = `-- name: InsertNoteOnce :execrows
+INSERT INTO purchase_note (transaction_id, code, detail, actor)
+SELECT $1::uuid, $2::text, $3::text, $4
+WHERE NOT EXISTS (
+    SELECT FROM purchase_note n WHERE n.transaction_id = $1::uuid AND n.code = $2::text AND n.detail = $3::text
+)
+`
+
+type InsertNoteOnceParams struct {
+	ID     uuid.UUID
+	Code   string
+	Detail string
+	Actor  string
+}
+
+// A note that is not repeated.
+func (q *Queries) InsertNoteOnce(ctx context.Context, arg InsertNoteOnceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertNoteOnce,
+		arg.ID,
+		arg.Code,
+		arg.Detail,
+		arg.Actor,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertNotes = `-- name: InsertNotes :exec
 INSERT INTO purchase_note (transaction_id, code, detail, actor)
 SELECT unnest($1::uuid[]), $2, $3, $4

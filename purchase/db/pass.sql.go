@@ -523,6 +523,45 @@ func (q *Queries) IntendReplay(ctx context.Context, arg IntendReplayParams) (Int
 	return i, err
 }
 
+const lateAnswers = `-- name: LateAnswers :many
+SELECT b.call, b.result::text AS result, b.order_id
+FROM broker_attempt b
+JOIN transaction_history h ON h.id = b.transaction_id
+WHERE h.id = $1
+  AND b.started_at + b.duration_ms * interval '1 millisecond' > h.settled_at
+  AND (b.result IN ('accepted', 'processing')
+       OR (b.result = 'rejected' AND (b.call <> 'replay' OR b.status_code < 300)))
+ORDER BY b.id
+`
+
+type LateAnswersRow struct {
+	Call    string
+	Result  string
+	OrderID *string
+}
+
+// What the broker answered about the order after the purchase was settled. A refusal of a
+// replay says nothing about an order that may exist.
+func (q *Queries) LateAnswers(ctx context.Context, id uuid.UUID) ([]LateAnswersRow, error) {
+	rows, err := q.db.Query(ctx, lateAnswers, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LateAnswersRow
+	for rows.Next() {
+		var i LateAnswersRow
+		if err := rows.Scan(&i.Call, &i.Result, &i.OrderID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const passDue = `-- name: PassDue :one
 SELECT COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
        status, broker,

@@ -29,6 +29,14 @@ RETURNING h.id;
 INSERT INTO purchase_note (transaction_id, code, detail, actor)
 SELECT unnest(@ids::uuid[]), @code, @detail, @actor;
 
+-- name: InsertNoteOnce :execrows
+-- A note that is not repeated.
+INSERT INTO purchase_note (transaction_id, code, detail, actor)
+SELECT @id::uuid, @code::text, @detail::text, @actor
+WHERE NOT EXISTS (
+    SELECT FROM purchase_note n WHERE n.transaction_id = @id::uuid AND n.code = @code::text AND n.detail = @detail::text
+);
+
 -- name: Switches :many
 SELECT * FROM switch ORDER BY name;
 

@@ -148,6 +148,18 @@ SET order_named     = true,
 WHERE id = @id AND status NOT IN ('COMPLETED', 'REJECTED')
 RETURNING *;
 
+-- name: LateAnswers :many
+-- What the broker answered about the order after the purchase was settled. A refusal of a
+-- replay says nothing about an order that may exist.
+SELECT b.call, b.result::text AS result, b.order_id
+FROM broker_attempt b
+JOIN transaction_history h ON h.id = b.transaction_id
+WHERE h.id = @id
+  AND b.started_at + b.duration_ms * interval '1 millisecond' > h.settled_at
+  AND (b.result IN ('accepted', 'processing')
+       OR (b.result = 'rejected' AND (b.call <> 'replay' OR b.status_code < 300)))
+ORDER BY b.id;
+
 -- name: ReleaseClaim :exec
 -- Gives a claim back unused: the pass is due again after the wait and did not count.
 UPDATE transaction_history
