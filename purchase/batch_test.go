@@ -67,14 +67,19 @@ func TestBatcherRunsMembersOfAFailedBatchAlone(t *testing.T) {
 		return out
 	})
 	var wg sync.WaitGroup
-	for n := range maxStatements + 20 {
-		wg.Go(func() {
-			if _, err := b.do(n); (err != nil) != (n == 13) {
-				t.Errorf("caller %d got %v", n, err)
-			}
-		})
+	call := func(n int) {
+		if _, err := b.do(n); (err != nil) != (n == 13) {
+			t.Errorf("caller %d got %v", n, err)
+		}
 	}
-	for statements.Load() < maxStatements || b.queued() < 20 {
+	for n := range maxStatements + 20 {
+		wg.Go(func() { call(n) })
+		// Each of the first has a statement of its own.
+		for statements.Load() < min(int64(n+1), maxStatements) {
+			runtime.Gosched()
+		}
+	}
+	for b.queued() < 20 {
 		runtime.Gosched()
 	}
 	close(first)
