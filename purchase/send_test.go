@@ -29,7 +29,7 @@ func (b beforePlace) Place(ctx context.Context, r broker.Request) broker.Answer 
 // due makes the next pass of a purchase due.
 func (b *bundle) due(p purchase.Purchase) {
 	b.t.Helper()
-	b.exec("UPDATE transaction_history SET next_retry = now() WHERE id = $1", p.ID)
+	b.exec("UPDATE transaction_history SET next_retry = now() WHERE id = $1 AND status = 'UNKNOWN'", p.ID)
 }
 
 // hold locks a purchase's row, as another transaction, until release is called.
