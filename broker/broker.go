@@ -117,7 +117,7 @@ type Order struct {
 	Notional   decimal.NullDecimal
 }
 
-// Verdict is what one answer proves by itself.
+// Verdict is what one answer proves on its own.
 type Verdict string
 
 const (
@@ -157,12 +157,12 @@ const (
 // Answer is the evidence of one exchange.
 type Answer struct {
 	Verdict Verdict
-	// Reason is set where Evidence is Processing, Uncertain or NotSent.
+	// Reason is set if Verdict is Processing, Uncertain or NotSent.
 	Reason Reason
-	// Code is the broker's own code of a rejection, empty where it gave none.
+	// Code is the broker's own code of a rejection, empty if it gave none.
 	Code string
 
-	// OrderID, Cost and FilledQuantity are the broker's, where it gave them. An
+	// OrderID, Cost and FilledQuantity are the broker's, if it gave them. An
 	// absent FilledQuantity means the whole quantity, an absent Cost what was held.
 	OrderID        string
 	Cost           decimal.NullDecimal
@@ -183,7 +183,7 @@ type Answer struct {
 	CredentialsRefused bool
 	// Answered: a status line below 500 came back, so the broker is there.
 	Answered bool
-	// RetryAfter is the least wait the broker asked for, zero where it asked for none.
+	// RetryAfter is the minimum wait that the broker asked for, zero if it asked for none.
 	RetryAfter time.Duration
 
 	// StatusCode is zero where no status line was read.

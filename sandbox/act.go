@@ -49,14 +49,14 @@ const (
 const maxDelay = time.Hour
 
 // Response is one answer. The zero Response is the plain one: a place books and confirms, a
-// lookup tells what is booked.
+// lookup answers with what is booked.
 type Response struct {
 	// Call is "place" or "lookup"; empty fits both. Scripts only.
 	Call string `json:"call,omitempty"`
-	// Times is how many calls the act answers, 1 where it is 0. Scripts only.
+	// Times is how many calls the act answers, 1 if it is 0. Scripts only.
 	Times int `json:"times,omitempty"`
 
-	// Book says whether a place books the order; where it does not say, an act with a
+	// Book says whether a place books the order; if it is nil, an act with a
 	// status of 300 or more does not book and every other does.
 	Book *bool `json:"book,omitempty"`
 	// Delay comes before the answer, after the booking.
@@ -102,7 +102,7 @@ func answer(status int, code, message string) Response {
 	return Response{Status: status, Body: &text}
 }
 
-// perform carries the act out; plain writes the plain answer.
+// respond carries the act out; plain writes the plain answer.
 func (s *Sandbox) respond(w http.ResponseWriter, r *http.Request, act Response, plain func(http.ResponseWriter)) {
 	if delay := act.Delay.std() + s.modeDelay(); delay > 0 && !s.wait(r, delay) {
 		panic(http.ErrAbortHandler)

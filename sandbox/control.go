@@ -33,21 +33,21 @@ type Ledger struct {
 	Data    []LedgerEntry `json:"data"`
 }
 
-// Ledger tells what the broker has; key narrows it to one, "" does not.
+// Ledger returns what the broker has, under one key if key is not empty.
 func (s *Sandbox) Ledger(key string) Ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := Ledger{Places: s.places, Lookups: s.lookups, Data: []LedgerEntry{}}
+	all := Ledger{Places: s.places, Lookups: s.lookups, Data: []LedgerEntry{}}
 	for _, rec := range s.records {
 		if rec.Order != nil {
-			told.Orders++
+			all.Orders++
 		}
 		if key == "" || key == rec.Key {
-			told.Data = append(told.Data, rec.entry())
+			all.Data = append(all.Data, rec.entry())
 		}
 	}
-	slices.SortFunc(told.Data, func(a, b LedgerEntry) int { return strings.Compare(a.Key, b.Key) })
-	return told
+	slices.SortFunc(all.Data, func(a, b LedgerEntry) int { return strings.Compare(a.Key, b.Key) })
+	return all
 }
 
 func (r *record) entry() LedgerEntry {

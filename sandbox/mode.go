@@ -21,7 +21,7 @@ type Mode struct {
 	NoList   bool `json:"no_list"`
 	// Form is "bom" or "sparse": how lookups are answered, see [FormMark], [FormSparse].
 	Form string `json:"form"`
-	// Lie, where it is "quantity", makes lookups name another quantity; "key": another key.
+	// Corrupt, if it is "quantity", makes lookups name another quantity; "key": another key.
 	Corrupt string `json:"lie"`
 	// StoreErrors: a place that was answered with an error gets the same error permanently.
 	StoreErrors bool `json:"store_errors"`
@@ -78,7 +78,7 @@ func (m Mode) outage() (Response, bool) {
 	case "gateway":
 		return gateway(), true
 	case "error":
-		act := answer(http.StatusServiceUnavailable, "outage", "the sandbox was told to be down")
+		act := answer(http.StatusServiceUnavailable, "outage", "the sandbox is set to be down")
 		return act, true
 	}
 	return Response{}, false

@@ -39,7 +39,7 @@ type Sandbox struct {
 	lookups int
 }
 
-// New reads the ledger, where there is one.
+// New reads the ledger, if there is one.
 func New(config Config) (*Sandbox, error) {
 	file, records, err := openLedger(config.Ledger)
 	if err != nil {

@@ -166,7 +166,7 @@ var symbols = []Symbol{
 		first: Response{Corrupt: LieKey},
 	}, {
 		Name:  "WRONG-QUANTITY",
-		Does:  "books the order, drops the connection, and tells lookups another quantity",
+		Does:  "books the order, drops the connection, and answers lookups with another quantity",
 		Ends:  "202; `MANUAL_REVIEW` (`mismatch`) by the first pass",
 		first: Response{Fault: FaultDrop},
 		shape: func(o *order, _ request) { o.Echo = "424242" },

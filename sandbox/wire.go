@@ -95,7 +95,7 @@ func (s *Sandbox) place(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, r, act, plain(view, http.StatusCreated))
 }
 
-// placed notes the call, books the order where it is to be booked, and says what to answer.
+// placed counts the call, books the order if it is to be booked, and returns the answer.
 func (s *Sandbox) placed(read request) (Response, *View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -163,9 +163,9 @@ func exerciseOtherQuantity(t *testing.T, d Dialect) {
 	b := d.setup(t, patient)
 	b.server.Script(Answer(200, d.Completed(theKey, other)), Answer(200, d.Completed(theKey, d.Order)))
 	if answer := b.lookup(t); !answer.Echo.Contradicts(d.Order) {
-		t.Errorf("another quantity is not told on: %+v", answer.Echo)
+		t.Errorf("another quantity is not passed on: %+v", answer.Echo)
 	}
 	if answer := b.lookup(t); answer.Echo.Contradicts(d.Order) {
-		t.Errorf("the right quantity is told to be another: %+v", answer.Echo)
+		t.Errorf("the right quantity is reported as another: %+v", answer.Echo)
 	}
 }

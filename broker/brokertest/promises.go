@@ -63,7 +63,7 @@ func racingPlaces(t *testing.T, b broker.Broker, order broker.Order, key string)
 	found := b.Lookup(t.Context(), broker.Query{Key: key, Account: order.Account})
 	for _, answer := range answers {
 		if answer.OrderID != "" && answer.OrderID != found.OrderID {
-			t.Errorf("a place was told order %q, the lookup names %q", answer.OrderID, found.OrderID)
+			t.Errorf("a place was answered with order %q, the lookup names %q", answer.OrderID, found.OrderID)
 		}
 		if answer.Verdict == broker.Rejected {
 			t.Errorf("a racing place was rejected: %q", answer.Code)

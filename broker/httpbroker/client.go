@@ -13,9 +13,9 @@ import (
 )
 
 // Config describes the broker. KeyRetention, Settle and Idempotent are the operator's
-// word about it: nothing on the wire tells them.
+// statement about it: nothing on the wire reports them.
 type Config struct {
-	// Name is stored with each purchase; "http" where it is empty.
+	// Name is stored with each purchase; "http" if it is empty.
 	Name string
 	// URL is the base URL.
 	URL string

@@ -145,8 +145,8 @@ func (p *progress) tooLate(now time.Time) bool {
 	return (ok && past(deadline, now)) || (!p.sendBefore.IsZero() && past(p.sendBefore, now))
 }
 
-// past reports whether deadline has passed by either clock: the monotonic one stands
-// still while a machine is suspended, and a timer fires some time after its deadline.
+// past reports whether deadline has passed by either clock: the monotonic one stops while
+// a machine is suspended, and a timer fires some time after its deadline.
 func past(deadline, now time.Time) bool {
 	return !now.Before(deadline) || !now.Round(0).Before(deadline.Round(0))
 }

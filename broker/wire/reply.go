@@ -16,19 +16,19 @@ const bodyTimeout = time.Second
 
 // Reply is what one exchange brought back.
 type Reply struct {
-	// Status is the status line's code, zero where none was read. Of a header that did
-	// not come whole only a place call's 4xx is told, beside a Fault.
+	// Status is the status line's code, zero if none was read. Of a header that did
+	// not come whole only a place call's 4xx is given, with a Fault.
 	Status int
 	// Body is the body as received, at most [broker.MaxBody] bytes.
 	Body []byte
-	// Fault is empty where the whole answer was read: its status line, and its body to
+	// Fault is empty if the whole answer was read: its status line, and its body to
 	// the end, within the bound and not encoded.
 	Fault broker.Reason
 	// NotSent: no byte of the request can have left.
 	NotSent bool
-	// Header is the answer's, nil where it was not read whole.
+	// Header is the answer's, nil if it was not read whole.
 	Header http.Header
-	// RetryAfter is the wait asked for, zero where none was.
+	// RetryAfter is the wait asked for, zero if none was.
 	RetryAfter time.Duration
 	// Duration is the time the whole exchange took.
 	Duration time.Duration
@@ -79,7 +79,7 @@ func (r Reply) Success() bool { return r.class() == 2 }
 func (r Reply) Refused() bool { return r.class() == 4 }
 
 // Answer is the reply as evidence of nothing: uncertain, or certainly not sent. An
-// adapter that can read more out of it changes Evidence.
+// adapter that can read more out of it changes Verdict.
 func (r Reply) Answer() broker.Answer {
 	answer := broker.Answer{
 		Verdict:    broker.Uncertain,

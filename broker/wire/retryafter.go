@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxRetryAfter is what an absurd Retry-After is cut to; the caller's own bound is
+// maxRetryAfter is what an absurd Retry-After is reduced to; the caller's own bound is
 // lower.
 const maxRetryAfter = 365 * 24 * time.Hour
 
 // RetryAfter reads the Retry-After headers: whole seconds, or an HTTP date as seen from
-// now. The longest counts; what cannot be read, or has passed, asks for nothing.
+// now. The longest counts; a value that cannot be parsed, or has passed, asks for nothing.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	var longest time.Duration
 	for _, value := range header.Values("Retry-After") {

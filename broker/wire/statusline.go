@@ -6,7 +6,7 @@ import "net/http"
 const maxPrefix = len("HTTP/1.1 422") + 1
 
 // statusLine finds the final status line in the bytes of an answer as they arrive. It
-// passes over interim answers and stops at the first line that it does not understand.
+// skips interim answers and stops at the first line that it does not understand.
 // It keeps a few bytes, however long the answer is.
 type statusLine struct {
 	code    int  // of the final status line, zero until its newline was read
@@ -47,7 +47,7 @@ func (s *statusLine) endLine() {
 	s.code, s.over = code, true
 }
 
-// parseStatus reads the beginning of a status line of HTTP/1; zero where it is none.
+// parseStatus reads the beginning of a status line of HTTP/1; zero if it is none.
 func parseStatus(line []byte) int {
 	const version, code = len("HTTP/1."), len("HTTP/1.1 ")
 	if len(line) < maxPrefix-1 || string(line[:version]) != "HTTP/1." || !digits(string(line[version:version+1])) {

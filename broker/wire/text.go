@@ -13,9 +13,9 @@ import (
 // some dozens of characters.
 const maxID = 64 << 10
 
-var errID = errors.New("id is no string or whole number of sensible length")
+var errID = errors.New("id is not a string or whole number of sensible length")
 
-// ID reads an id, a JSON string or a whole number of any digits, exactly as it stands.
+// ID reads an id, a JSON string or a whole number of any digits, exactly as it was written.
 func ID(value jsontext.Value) (string, error) {
 	id, err := scalar(value)
 	if err != nil || id == "" || len(id) > maxID {
@@ -36,7 +36,7 @@ func Text(value jsontext.Value) (*string, error) {
 		return nil, nil
 	}
 	if value.Kind() != '"' {
-		return nil, errors.New("value is no string")
+		return nil, errors.New("value is not a string")
 	}
 	text, err := scalar(value)
 	return &text, err
@@ -51,7 +51,7 @@ func scalar(value jsontext.Value) (string, error) {
 	case '0':
 		return string(value), nil
 	}
-	return "", errors.New("value is no string or number")
+	return "", errors.New("value is not a string or number")
 }
 
 // Scalar is the text of a string or a number, empty for anything else; it can be stored.
@@ -68,7 +68,7 @@ func Scalar(value jsontext.Value) string {
 
 // Codes are the codes that an answer's body gives.
 type Codes struct {
-	// Top is the value of the body's own "code", empty where there is none.
+	// Top is the value of the body's own "code", empty if there is none.
 	Top string
 	// All are the values of every member named code, in any case, at any depth.
 	All []string
@@ -108,7 +108,7 @@ func isName(decoder *jsontext.Decoder, token jsontext.Token) bool {
 	return token.Kind() == '"' && kind == '{' && length%2 == 1
 }
 
-// nextScalar reads the next value where it is a string or a number.
+// nextScalar reads the next value if it is a string or a number.
 func nextScalar(decoder *jsontext.Decoder) (string, bool) {
 	if kind := decoder.PeekKind(); kind != '"' && kind != '0' {
 		return "", false
@@ -120,14 +120,14 @@ func nextScalar(decoder *jsontext.Decoder) (string, bool) {
 	return Storable(token.String()), true
 }
 
-// Storable replaces what a database text cannot hold: NUL, and what is no UTF-8.
+// Storable replaces what a database text cannot hold: NUL, and what is not UTF-8.
 func Storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // SaysDuplicate reports whether a refusal says that the key was used before: a code that
 // contains "duplicate" or is one of listed, in any case. Of a body that did not come
-// whole any mention counts: a refusal must not be believed for its being cut.
+// whole any mention counts: a refusal must not be believed because it was cut.
 func (r Reply) SaysDuplicate(codes Codes, listed []string) bool {
 	for _, code := range codes.All {
 		if speaksOfDuplicate(code, listed) {
