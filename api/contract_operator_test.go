@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -222,7 +223,40 @@ func TestSwitchesAndSummary(t *testing.T) {
 	put("intake", w.client, fields{"paused": true}).wantProblem(403, "forbidden")
 	put("intake", w.operator, fields{"paused": "yes"}).wantProblem(400, "invalid-request")
 	put("intake", w.operator, fields{"note": "n"}).wantProblem(400, "invalid-request")
-	put("intake", w.operator, fields{"paused": false}).wantStatus(200)
+	put("intake", w.operator, fields{"paused": false}).wantStatus(200).wantNull("broker")
+	put("intake", w.operator, fields{"paused": false, "broker": nil}).wantStatus(200).wantNull("broker")
+}
+
+// A switch of one broker pauses that broker only, and a misspelt name pauses nothing.
+func TestSwitchesOfOneBroker(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.buy(order(fields{"symbol": "ERR500"})).wantStatus(202)
+	w.exec("UPDATE transaction_history SET broker = 'other'")
+	put := func(body any) *answer {
+		return w.do(request{method: "PUT", path: "/v1/switches/intake", key: w.operator, body: body})
+	}
+	brokers := func() map[string]any {
+		return w.get("/v1/summary", w.operator).wantStatus(200).json["brokers"].(map[string]any)
+	}
+	served := w.service.Broker()
+	put(fields{"paused": true, "broker": "othr"}).wantProblem(400, "invalid-request")
+	put(fields{"paused": true, "broker": "other", "note": "maintenance"}).wantStatus(200).wantText("broker", "other").wantText("note", "maintenance")
+	w.buy(order(nil)).wantStatus(201)
+	want := map[string]any{"state": nil, "intake": "off", "passes": "on", "unknown": 1.0, "working": 0.0, "reserved_unknown": map[string]any{"USD": "250.00"}}
+	if got := brokers()["other"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("other: %v, want %v", got, want)
+	}
+	put(fields{"paused": true, "broker": served}).wantStatus(200)
+	w.buy(order(nil)).wantProblem(503, "unavailable")
+	if got := w.get("/v1/summary", w.operator).json["switches"].(map[string]any)["intake"]; got != "on" {
+		t.Errorf("the switch of all is %v", got)
+	}
+	if got := brokers()[served].(map[string]any); got["intake"] != "off" || got["state"] != "closed" {
+		t.Errorf("served: %v", got)
+	}
+	put(fields{"paused": false, "broker": served}).wantStatus(200)
+	w.buy(order(nil)).wantStatus(201)
 }
 
 func TestRoutes(t *testing.T) {

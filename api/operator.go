@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/shopspring/decimal"
 
 	"holdfast/auth"
-	"holdfast/internal/money"
 	"holdfast/purchase"
 )
 
@@ -111,90 +109,6 @@ func readBulk(r *http.Request) (purchase.BulkReconciliation, error) {
 		bulk.Reason = &reason
 	}
 	return bulk, b.problem()
-}
-
-type switchJSON struct {
-	Name   string `json:"name"`
-	Paused bool   `json:"paused"`
-	Note   string `json:"note"`
-}
-
-func (a *api) setSwitch(w http.ResponseWriter, r *http.Request) error {
-	name := chi.URLParam(r, "name")
-	if name != "intake" && name != "passes" {
-		return because(notFound, "there is no such switch")
-	}
-	b, err := decode(r)
-	if err != nil {
-		return err
-	}
-	set := switchJSON{Name: name, Paused: b.truth("paused", true), Note: b.text("note", false, maxNote)}
-	if err := b.problem(); err != nil {
-		return err
-	}
-	ctx, cancel := databaseContext(r)
-	defer cancel()
-	if err := a.Switches.Set(ctx, set.Name, set.Paused, set.Note, auth.From(r.Context()).Actor()); err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, set)
-}
-
-type summaryJSON struct {
-	Counts          map[purchase.Status]int64 `json:"counts"`
-	OldestDueRetry  float64                   `json:"oldest_due_retry_seconds"`
-	OldestUnknown   float64                   `json:"oldest_unknown_seconds"`
-	ReservedUnknown map[string]string         `json:"reserved_unknown"`
-	Passes          int64                     `json:"passes_total"`
-	ManualReviews   int64                     `json:"manual_reviews_total"`
-	Broker          map[string]string         `json:"broker"`
-	Switches        map[string]string         `json:"switches"`
-	Queues          map[string]string         `json:"queues"`
-}
-
-func (a *api) summary(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := databaseContext(r)
-	defer cancel()
-	s, err := a.Purchases.Summary(ctx)
-	if err != nil {
-		return err
-	}
-	paused, err := a.Switches.All(ctx)
-	if err != nil {
-		return err
-	}
-	queues, err := a.Queues(ctx)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, summaryJSON{
-		Counts: s.Counts, OldestDueRetry: wholeMillis(s.OldestDueRetry), OldestUnknown: wholeMillis(s.OldestUnknown),
-		ReservedUnknown: byCurrency(s.ReservedUnknown), Passes: s.PassesTotal, ManualReviews: s.ManualReviewsTotal,
-		Broker: map[string]string{"state": string(a.Gate.State())}, Switches: states(paused, "off"),
-		Queues: states(queues, "paused"),
-	})
-}
-
-func wholeMillis(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
-
-func byCurrency(sums map[string]decimal.Decimal) map[string]string {
-	written := make(map[string]string, len(sums))
-	for currency, sum := range sums {
-		written[currency] = money.FormatCurrency(sum, currency)
-	}
-	return written
-}
-
-// states names what runs "on", and what is paused as given.
-func states(paused map[string]bool, off string) map[string]string {
-	named := make(map[string]string, len(paused))
-	for name, isPaused := range paused {
-		named[name] = "on"
-		if isPaused {
-			named[name] = off
-		}
-	}
-	return named
 }
 
 type ticketJSON struct {

@@ -83,7 +83,7 @@ func (w *world) buildParams() api.Params {
 		server.Close()
 	})
 	client, err := httpbroker.New(httpbroker.Config{
-		URL: server.URL, Timeout: brokerTimeout, KeyRetention: 24 * time.Hour, Settle: 10 * time.Second, Idempotent: true,
+		URL: server.URL, Timeout: brokerTimeout, KeyRetention: 24 * time.Hour, Settle: 10 * time.Second, Idempotent: true, Name: "test",
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -62,7 +62,7 @@ func TestCallsOfAnOperator(t *testing.T) {
 		}
 	}
 	for _, paused := range []bool{true, false} {
-		if err := c.SetSwitch(t.Context(), "passes", paused, "test"); err != nil {
+		if err := c.SetSwitch(t.Context(), client.Switch{Name: "passes", Paused: paused, Note: "test"}); err != nil {
 			t.Error(err)
 		}
 	}

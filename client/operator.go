@@ -60,14 +60,20 @@ func (c *Client) ReconcileMany(ctx context.Context, r Reconciliation) (int, erro
 	return done.Count, nil
 }
 
-// SetSwitch pauses "intake" or "passes" on every process, or lets them go on.
-func (c *Client) SetSwitch(ctx context.Context, name string, paused bool, note string) error {
-	body := struct {
-		Paused bool   `json:"paused"`
-		Note   string `json:"note"`
-	}{paused, note}
+// Switch is something that operators can pause.
+type Switch struct {
+	// Name is "intake" or "passes".
+	Name   string `json:"-"`
+	Paused bool   `json:"paused"`
+	Note   string `json:"note"`
+	// Broker is the name of one; empty for all.
+	Broker string `json:"broker,omitempty"`
+}
+
+// SetSwitch pauses new purchases or the workers' passes in every process, or resumes them.
+func (c *Client) SetSwitch(ctx context.Context, s Switch) error {
 	var ignored any
-	if _, err := c.do(ctx, call{method: http.MethodPut, path: "/v1/switches/" + url.PathEscape(name), body: body}, &ignored); err != nil {
+	if _, err := c.do(ctx, call{method: http.MethodPut, path: "/v1/switches/" + url.PathEscape(s.Name), body: s}, &ignored); err != nil {
 		return fmt.Errorf("set switch: %w", err)
 	}
 	return nil
@@ -87,6 +93,19 @@ type Summary struct {
 	Switches map[string]string `json:"switches"`
 	// Queues are "on" or "paused".
 	Queues map[string]string `json:"queues"`
+	// Brokers are those with open purchases, and the one that the process serves.
+	Brokers map[string]BrokerSummary `json:"brokers"`
+}
+
+// BrokerSummary is how things stand with one broker.
+type BrokerSummary struct {
+	// State is nil for a broker that the process does not serve.
+	State           *string           `json:"state"`
+	Intake          string            `json:"intake"`
+	Passes          string            `json:"passes"`
+	Unknown         int64             `json:"unknown"`
+	Working         int64             `json:"working"`
+	ReservedUnknown map[string]string `json:"reserved_unknown"`
 }
 
 // Summary returns how things stand.

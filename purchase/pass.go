@@ -61,13 +61,13 @@ type pass struct {
 // scheduler is told in the same transaction that the job is done. An error means that
 // nothing was decided and the same job may simply run again.
 func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcome, error) {
-	if s.switches.PassesPaused() {
+	if s.switches.PassesPaused(s.can.Name) {
 		return paused(), nil
 	}
 	if err := s.gate.WaitTurn(ctx); err != nil {
 		return s.throttled(ctx, err)
 	}
-	if s.switches.PassesPaused() {
+	if s.switches.PassesPaused(s.can.Name) {
 		return paused(), nil
 	}
 	call, postpone, err := s.enter()

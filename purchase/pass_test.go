@@ -367,6 +367,13 @@ func TestPausedAndForeignPassesAreNoAttempts(t *testing.T) {
 	if err := b.switches.Set(t.Context(), purchase.SwitchPasses, false, "", "operator:test"); err != nil {
 		t.Fatal(err)
 	}
+	ofAnother := purchase.Switch{Name: purchase.SwitchPasses, Broker: "another"}
+	if err := b.switches.SetFor(t.Context(), ofAnother, true, "test", "operator:test"); err != nil {
+		t.Fatal(err)
+	}
+	if b.switches.PassesPaused(b.Broker()) || !b.switches.PassesPaused("another") {
+		t.Error("another broker's switch pauses this one, or not that one")
+	}
 	b.exec("UPDATE transaction_history SET broker = 'another' WHERE id = $1", p.ID)
 	if outcome := b.pass(p.ID); outcome.Result != "nothing" || outcome.Again < time.Minute {
 		t.Errorf("foreign: %+v", outcome)

@@ -158,4 +158,13 @@ type Summary struct {
 	ReservedUnknown    map[string]decimal.Decimal
 	PassesTotal        int64
 	ManualReviewsTotal int64
+	// Brokers are the one that is served here and those with purchases in UNKNOWN.
+	Brokers map[string]BrokerSummary
+}
+
+// BrokerSummary is what one broker's purchases in UNKNOWN come to.
+type BrokerSummary struct {
+	// Unknown counts them; the broker has confirmed that it is processing Working of them.
+	Unknown, Working int64
+	ReservedUnknown  map[string]decimal.Decimal
 }

@@ -93,3 +93,6 @@ func New(p Params) *Service {
 
 // AttemptsLimit is how many passes a purchase gets.
 func (s *Service) AttemptsLimit() int { return s.policy.MaxAttempts }
+
+// Broker returns the name of the broker that is served here.
+func (s *Service) Broker() string { return s.can.Name }

@@ -65,7 +65,7 @@ var whyClosed = map[broker.ClosedReason]string{
 
 // admit asks the operators' switch and the gate for one purchase's permission.
 func (s *Service) admit() (*broker.Call, error) {
-	if s.switches.IntakePaused() {
+	if s.switches.IntakePaused(s.can.Name) {
 		return nil, &UnavailableError{Detail: "an operator has paused new purchases", RetryAfter: retryAfterTrouble}
 	}
 	call, err := s.gate.Enter()

@@ -13,13 +13,16 @@ import (
 
 // Summary returns what an operator sees first.
 func (s *Service) Summary(ctx context.Context) (Summary, error) {
-	summary := Summary{Counts: map[Status]int64{}, ReservedUnknown: map[string]decimal.Decimal{}}
+	summary := Summary{
+		Counts: map[Status]int64{}, ReservedUnknown: map[string]decimal.Decimal{},
+		Brokers: map[string]BrokerSummary{s.can.Name: {ReservedUnknown: map[string]decimal.Decimal{}}},
+	}
 	for _, status := range Statuses() {
 		summary.Counts[status] = 0
 	}
 	queries := db.New(s.pool)
 	for _, fill := range []func(context.Context, *db.Queries, *Summary) error{
-		fillOpen, s.finals.fill, fillAges, fillReserved, fillTotals,
+		fillOpen, s.finals.fill, fillAges, fillUnknown, fillTotals,
 	} {
 		if err := fill(ctx, queries, &summary); err != nil {
 			return Summary{}, fmt.Errorf("summarise: %w", err)
@@ -42,10 +45,17 @@ func fillAges(ctx context.Context, queries *db.Queries, summary *Summary) error 
 	return err
 }
 
-func fillReserved(ctx context.Context, queries *db.Queries, summary *Summary) error {
-	reserved, err := queries.ReservedUnknown(ctx)
-	for _, r := range reserved {
-		summary.ReservedUnknown[r.Currency] = r.Reserved
+func fillUnknown(ctx context.Context, queries *db.Queries, summary *Summary) error {
+	rows, err := queries.UnknownByBroker(ctx)
+	for _, r := range rows {
+		summary.ReservedUnknown[r.Currency] = summary.ReservedUnknown[r.Currency].Add(r.Reserved)
+		b, known := summary.Brokers[r.Broker]
+		if !known {
+			b.ReservedUnknown = map[string]decimal.Decimal{}
+		}
+		b.Unknown, b.Working = b.Unknown+r.Purchases, b.Working+r.Working
+		b.ReservedUnknown[r.Currency] = r.Reserved
+		summary.Brokers[r.Broker] = b
 	}
 	return err
 }

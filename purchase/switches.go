@@ -23,25 +23,42 @@ const (
 	switchTimeout  = 2 * time.Second
 )
 
-// Switches knows what operators have paused, a second old at the most while the
-// database is well; while it is away, what was last known holds.
+// Switch names what an operator can pause: intake or passes, of one broker or, with an
+// empty Broker, of all.
+type Switch struct{ Name, Broker string }
+
+// Paused are the switches that are paused.
+type Paused map[Switch]bool
+
+// Of reports whether something is paused for a broker, by its own switch or by that of all.
+func (p Paused) Of(name, brokerName string) bool {
+	return p[Switch{Name: name}] || p[Switch{name, brokerName}]
+}
+
+// Switches knows what operators have paused, at most a second old while the database is
+// available; while it is not, what was last known holds.
 type Switches struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
-	intake atomic.Bool
-	passes atomic.Bool
+	paused atomic.Pointer[Paused]
 }
 
-// NewSwitches returns switches that stand at "on" until Run has read them.
+// NewSwitches returns switches of which nothing is paused until Run has read them.
 func NewSwitches(pool *pgxpool.Pool, log *slog.Logger) *Switches {
-	return &Switches{pool: pool, log: log}
+	s := &Switches{pool: pool, log: log}
+	s.paused.Store(&Paused{})
+	return s
 }
 
-// IntakePaused reports whether new purchases are refused.
-func (s *Switches) IntakePaused() bool { return s.intake.Load() }
+// IntakePaused reports whether new purchases for a broker are refused.
+func (s *Switches) IntakePaused(brokerName string) bool {
+	return s.paused.Load().Of(SwitchIntake, brokerName)
+}
 
-// PassesPaused reports whether workers rest.
-func (s *Switches) PassesPaused() bool { return s.passes.Load() }
+// PassesPaused reports whether workers make no passes for a broker.
+func (s *Switches) PassesPaused(brokerName string) bool {
+	return s.paused.Load().Of(SwitchPasses, brokerName)
+}
 
 // Run reads the switches every second until ctx ends.
 func (s *Switches) Run(ctx context.Context) error {
@@ -59,31 +76,37 @@ func (s *Switches) Run(ctx context.Context) error {
 	}
 }
 
-// All reads the switches and returns which are paused.
-func (s *Switches) All(ctx context.Context) (map[string]bool, error) {
+// All reads the switches.
+func (s *Switches) All(ctx context.Context) (Paused, error) {
 	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
 	defer cancel()
 	rows, err := db.New(s.pool).Switches(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read switches: %w", err)
 	}
-	paused := make(map[string]bool, len(rows))
+	paused := Paused{}
 	for _, r := range rows {
-		paused[r.Name] = r.Paused
+		if r.Paused {
+			paused[Switch{r.Name, r.Broker}] = true
+		}
 	}
-	s.intake.Store(paused[SwitchIntake])
-	s.passes.Store(paused[SwitchPasses])
+	s.paused.Store(&paused)
 	return paused, nil
 }
 
-// Set pauses or resumes; every process follows within seconds, this one at once.
+// Set pauses or resumes something for all brokers; every process follows within seconds,
+// this one at once.
 func (s *Switches) Set(ctx context.Context, name string, paused bool, note, actor string) error {
-	n, err := db.New(s.pool).SetSwitch(ctx, db.SetSwitchParams{Name: name, Paused: paused, Note: note, Actor: actor})
+	return s.SetFor(ctx, Switch{Name: name}, paused, note, actor)
+}
+
+// SetFor is Set for one broker, or for all.
+func (s *Switches) SetFor(ctx context.Context, sw Switch, paused bool, note, actor string) error {
+	err := db.New(s.pool).SetSwitch(ctx, db.SetSwitchParams{
+		Name: sw.Name, Broker: sw.Broker, Paused: paused, Note: note, Actor: actor,
+	})
 	if err != nil {
 		return fmt.Errorf("set switch: %w", err)
-	}
-	if n == 0 {
-		return fmt.Errorf("set switch: there is none called %q", name)
 	}
 	_, err = s.All(ctx)
 	return err

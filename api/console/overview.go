@@ -82,7 +82,7 @@ func (c *console) fill(ctx context.Context, v *overviewView) (err error) {
 		return err
 	}
 	v.Switches = []switchState{
-		{"intake", "New purchases", paused["intake"]}, {"passes", "Workers' passes", paused["passes"]},
+		{"intake", "New purchases", paused.Of("intake", "")}, {"passes", "Workers' passes", paused.Of("passes", "")},
 	}
 	if v.Review, err = c.newest(ctx, purchase.ManualReview); err != nil {
 		return err

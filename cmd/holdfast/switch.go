@@ -3,16 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"holdfast/client"
 )
 
 type switchCommand struct {
-	Pause  pauseCommand  `cmd:"" help:"Pause intake (new purchases get 503) or passes (workers rest), on every process."`
-	Resume resumeCommand `cmd:"" help:"Let intake or passes go on."`
+	Pause  pauseCommand  `cmd:"" help:"Pause intake (new purchases get 503) or passes (by workers), in every process."`
+	Resume resumeCommand `cmd:"" help:"Resume intake or passes."`
 }
 
 // switching is what pausing and resuming share.
 type switching struct {
-	Name string `arg:"" enum:"intake,passes" help:"intake or passes."`
+	Name   string `arg:"" enum:"intake,passes" help:"intake or passes."`
+	Broker string `placeholder:"NAME" help:"Only for this broker; all if not given."`
 	connection
 }
 
@@ -34,7 +37,7 @@ func (c switching) set(ctx context.Context, a *cli, paused bool, note string) er
 	if err != nil {
 		return err
 	}
-	if err := api.SetSwitch(ctx, c.Name, paused, note); err != nil {
+	if err := api.SetSwitch(ctx, client.Switch{Name: c.Name, Paused: paused, Note: note, Broker: c.Broker}); err != nil {
 		return asked(err)
 	}
 	if c.JSON {

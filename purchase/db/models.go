@@ -30,14 +30,6 @@ type PurchaseTransition struct {
 	At             time.Time
 }
 
-type Switch struct {
-	Name      string
-	Paused    bool
-	Note      string
-	Actor     string
-	ChangedAt time.Time
-}
-
 type TransactionHistory struct {
 	ID                  uuid.UUID
 	AccountID           string

@@ -178,50 +178,52 @@ func (q *Queries) SelectReconcilable(ctx context.Context, arg SelectReconcilable
 	return items, nil
 }
 
-const setSwitch = `-- name: SetSwitch :execrows
-UPDATE switch SET paused = $1, note = $2, actor = $3, changed_at = now() WHERE name = $4
+const setSwitch = `-- name: SetSwitch :exec
+INSERT INTO switch (name, broker, paused, note, actor)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT ON CONSTRAINT switch_pkey
+DO UPDATE SET paused = EXCLUDED.paused, note = EXCLUDED.note, actor = EXCLUDED.actor, changed_at = now()
 `
 
 type SetSwitchParams struct {
+	Name   string
+	Broker string
 	Paused bool
 	Note   string
 	Actor  string
-	Name   string
 }
 
-func (q *Queries) SetSwitch(ctx context.Context, arg SetSwitchParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setSwitch,
+func (q *Queries) SetSwitch(ctx context.Context, arg SetSwitchParams) error {
+	_, err := q.db.Exec(ctx, setSwitch,
+		arg.Name,
+		arg.Broker,
 		arg.Paused,
 		arg.Note,
 		arg.Actor,
-		arg.Name,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const switches = `-- name: Switches :many
-SELECT name, paused, note, actor, changed_at FROM switch ORDER BY name
+SELECT name, broker, paused FROM switch
 `
 
-func (q *Queries) Switches(ctx context.Context) ([]Switch, error) {
+type SwitchesRow struct {
+	Name   string
+	Broker string
+	Paused bool
+}
+
+func (q *Queries) Switches(ctx context.Context) ([]SwitchesRow, error) {
 	rows, err := q.db.Query(ctx, switches)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Switch
+	var items []SwitchesRow
 	for rows.Next() {
-		var i Switch
-		if err := rows.Scan(
-			&i.Name,
-			&i.Paused,
-			&i.Note,
-			&i.Actor,
-			&i.ChangedAt,
-		); err != nil {
+		var i SwitchesRow
+		if err := rows.Scan(&i.Name, &i.Broker, &i.Paused); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

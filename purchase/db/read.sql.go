@@ -489,37 +489,6 @@ func (q *Queries) PurchaseCreatedAt(ctx context.Context, iD uuid.UUID, accountID
 	return created_at, err
 }
 
-const reservedUnknown = `-- name: ReservedUnknown :many
-SELECT currency, sum(hold)::numeric AS reserved FROM transaction_history
-WHERE status = 'UNKNOWN'
-GROUP BY currency
-`
-
-type ReservedUnknownRow struct {
-	Currency string
-	Reserved decimal.Decimal
-}
-
-func (q *Queries) ReservedUnknown(ctx context.Context) ([]ReservedUnknownRow, error) {
-	rows, err := q.db.Query(ctx, reservedUnknown)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ReservedUnknownRow
-	for rows.Next() {
-		var i ReservedUnknownRow
-		if err := rows.Scan(&i.Currency, &i.Reserved); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const reviewsTotal = `-- name: ReviewsTotal :one
 SELECT count(*) FROM alert WHERE type = 'purchase.manual_review'
 `
@@ -571,6 +540,48 @@ func (q *Queries) Transitions(ctx context.Context, transactionID uuid.UUID) ([]P
 			&i.Reason,
 			&i.Actor,
 			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unknownByBroker = `-- name: UnknownByBroker :many
+SELECT broker, currency, count(*) AS purchases,
+       count(*) FILTER (WHERE reason = 'processing') AS working, sum(hold)::numeric AS reserved
+FROM transaction_history
+WHERE status = 'UNKNOWN'
+GROUP BY broker, currency
+`
+
+type UnknownByBrokerRow struct {
+	Broker    string
+	Currency  string
+	Purchases int64
+	Working   int64
+	Reserved  decimal.Decimal
+}
+
+func (q *Queries) UnknownByBroker(ctx context.Context) ([]UnknownByBrokerRow, error) {
+	rows, err := q.db.Query(ctx, unknownByBroker)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnknownByBrokerRow
+	for rows.Next() {
+		var i UnknownByBrokerRow
+		if err := rows.Scan(
+			&i.Broker,
+			&i.Currency,
+			&i.Purchases,
+			&i.Working,
+			&i.Reserved,
 		); err != nil {
 			return nil, err
 		}

@@ -24,14 +24,16 @@ CREATE INDEX alert_type_idx ON alert (type, created_at);
 CREATE INDEX alert_undelivered_idx ON alert (created_at)
     WHERE delivered_at IS NULL AND abandoned_at IS NULL;
 
--- What operators have paused; read by every process every second.
+-- What operators have paused, for one broker or, if broker is empty, for all; read by every
+-- process every second.
 CREATE TABLE switch (
     name       text COLLATE "C" NOT NULL,
     paused     boolean     NOT NULL DEFAULT false,
     note       text        NOT NULL DEFAULT '',
     actor      text        NOT NULL DEFAULT '',
     changed_at timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT switch_pkey PRIMARY KEY (name),
+    broker     text COLLATE "C" NOT NULL DEFAULT '',
+    CONSTRAINT switch_pkey PRIMARY KEY (name, broker),
     CONSTRAINT switch_name_check CHECK (name IN ('intake', 'passes'))
 );
 

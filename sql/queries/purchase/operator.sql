@@ -38,10 +38,13 @@ WHERE NOT EXISTS (
 );
 
 -- name: Switches :many
-SELECT * FROM switch ORDER BY name;
+SELECT name, broker, paused FROM switch;
 
--- name: SetSwitch :execrows
-UPDATE switch SET paused = @paused, note = @note, actor = @actor, changed_at = now() WHERE name = @name;
+-- name: SetSwitch :exec
+INSERT INTO switch (name, broker, paused, note, actor)
+VALUES (@name, @broker, @paused, @note, @actor)
+ON CONFLICT ON CONSTRAINT switch_pkey
+DO UPDATE SET paused = EXCLUDED.paused, note = EXCLUDED.note, actor = EXCLUDED.actor, changed_at = now();
 
 -- name: RaiseAlert :one
 -- At most one alert of a type an hour; returns no row where there was one.

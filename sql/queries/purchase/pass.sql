@@ -14,7 +14,7 @@ WITH free AS (
       AND t.status = @unknown::text
       AND t.next_retry <= now()
       AND (t.leased_until IS NULL OR t.leased_until <= now())
-      AND NOT EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.paused)
+      AND NOT EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.broker IN ('', t.broker) AND s.paused)
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE transaction_history h
@@ -41,7 +41,7 @@ RETURNING sqlc.embed(h),
 -- broker, a pause.
 SELECT COALESCE(EXTRACT(EPOCH FROM GREATEST(next_retry, leased_until) - now()), 0)::double precision AS due_in,
        status, broker,
-       EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.paused) AS paused
+       EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.broker IN ('', transaction_history.broker) AND s.paused) AS paused
 FROM transaction_history
 WHERE id = $1;
 
@@ -71,7 +71,7 @@ WITH intended AS (
                                     h.created_at + make_interval(secs => @key_life::double precision),
                                     h.unknown_since + make_interval(secs => @max_age::double precision),
                                     h.valid_until)
-      AND NOT EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.paused)
+      AND NOT EXISTS (SELECT FROM switch s WHERE s.name = 'passes' AND s.broker IN ('', h.broker) AND s.paused)
     RETURNING h.id, h.broker_key, h.claim, h.send_until
 ), attempt AS (
     INSERT INTO broker_attempt (transaction_id, call, broker_key, request_hash, claim)

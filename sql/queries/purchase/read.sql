@@ -66,10 +66,12 @@ SELECT COALESCE(EXTRACT(EPOCH FROM now() - min(next_retry) FILTER (WHERE next_re
 FROM transaction_history
 WHERE status = 'UNKNOWN';
 
--- name: ReservedUnknown :many
-SELECT currency, sum(hold)::numeric AS reserved FROM transaction_history
+-- name: UnknownByBroker :many
+SELECT broker, currency, count(*) AS purchases,
+       count(*) FILTER (WHERE reason = 'processing') AS working, sum(hold)::numeric AS reserved
+FROM transaction_history
 WHERE status = 'UNKNOWN'
-GROUP BY currency;
+GROUP BY broker, currency;
 
 -- name: PassesTotal :one
 SELECT count(*) FROM broker_attempt WHERE call = 'lookup';
