@@ -149,6 +149,7 @@ func (n *node) start(ctx context.Context) error {
 		n.openPools,
 		n.openBrokers,
 		n.openServices,
+		n.logUnserved,
 		n.openDemo,
 		n.startLoops,
 		n.startWorkers,

@@ -43,6 +43,20 @@ func (n *node) openServices(context.Context) error {
 	return nil
 }
 
+// logUnserved logs open purchases whose broker this process does not serve, as after a
+// change of the broker's settings. The sweep raises broker.unserved while any exist.
+func (n *node) logUnserved(ctx context.Context) error {
+	unserved, err := n.requested.Unserved(ctx)
+	if err != nil {
+		return err
+	}
+	for name, purchases := range unserved {
+		n.log.Warn("open purchases of a broker that this process does not serve",
+			"broker", name, "purchases", purchases, "serves", n.broker.Capabilities().Name)
+	}
+	return nil
+}
+
 func (n *node) openStreams() int {
 	if n.streams == nil {
 		return 0
