@@ -1,14 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"time"
-
-	"bytes"
 
 	"holdfast/auth"
 )
@@ -99,7 +98,10 @@ func (a *api) bound(next http.Handler) http.Handler {
 // boundConsole is the same for the console, whose requests have no key.
 func (a *api) boundConsole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		receive(r)
+		if err := receive(r); err != nil {
+			refuse(w, r, bodyProblem(err))
+			return
+		}
 		a.handleInSlot(w, r, next, a.consoleSlots, place{})
 	})
 }
@@ -129,15 +131,15 @@ func (a *api) received(r *http.Request, who auth.Principal) bool {
 		return false
 	}
 	defer a.receiving.leave(who)
-	receive(r)
+	_ = receive(r) // whoever reads the body gets the error
 	return true
 }
 
 // receive replaces the body of a request that may have one by what has been read of it.
-// The server sets the deadline. What is wrong with it is reported to whoever reads it.
-func receive(r *http.Request) {
+// The server sets the deadline. An error is returned, and reported to whoever reads it.
+func receive(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Body == nil || r.Body == http.NoBody {
-		return
+		return nil
 	}
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if len(raw) > maxBody {
@@ -146,6 +148,7 @@ func receive(r *http.Request) {
 		raw, err = nil, errBodyTooLarge
 	}
 	r.Body = &receivedBody{bytes.NewReader(raw), r.Body, err}
+	return err
 }
 
 var errBodyTooLarge = errors.New("request body is too large")

@@ -68,13 +68,17 @@ func checkMediaType(r *http.Request) error {
 // readBody returns what [receive] has read.
 func readBody(r *http.Request) ([]byte, error) {
 	raw, err := io.ReadAll(r.Body)
-	if errors.Is(err, errBodyTooLarge) {
-		return nil, because(tooLarge, fmt.Sprintf("a request may have %d bytes", maxBody))
-	}
 	if err != nil {
-		return nil, invalid(fieldError{"body", "could not be read to its end"})
+		return nil, bodyProblem(err)
 	}
 	return raw, nil
+}
+
+func bodyProblem(err error) error {
+	if errors.Is(err, errBodyTooLarge) {
+		return because(tooLarge, fmt.Sprintf("a request may have %d bytes", maxBody))
+	}
+	return invalid(fieldError{"body", "did not arrive completely"})
 }
 
 // read splits the object into its fields. A broken document ends it at once; a

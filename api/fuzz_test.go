@@ -21,7 +21,7 @@ func FuzzSubmission(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent string) {
 		r := httptest.NewRequest(http.MethodPost, "/v1/purchases", strings.NewReader(sent))
 		r.Header.Set("Content-Type", "application/json")
-		receive(r)
+		_ = receive(r)
 		s, err := readSubmission(r)
 		if err != nil {
 			if p := problemOf(err); (p.slug != invalidRequest || len(p.fields) == 0) && p.slug != tooLarge {

@@ -96,8 +96,7 @@ func (c *console) river(w http.ResponseWriter, r *http.Request) {
 		page(c.nothing)(w, r)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", riverPolicy)
-	w.Header().Set("Cache-Control", "no-store")
+	w = &uncached{ResponseWriter: w}
 	if !wantsPage(r) {
 		c.River.ServeHTTP(w, r)
 		return

@@ -33,3 +33,26 @@ func (w *riverWriter) send() {
 	w.ResponseWriter.WriteHeader(status)
 	w.ResponseWriter.Write(body)
 }
+
+// uncached sets our headers when the response begins: River's file server removes those set
+// before when it falls back to its start page.
+type uncached struct {
+	http.ResponseWriter
+	began bool
+}
+
+func (w *uncached) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *uncached) WriteHeader(status int) {
+	w.began = true
+	w.Header().Set("Content-Security-Policy", riverPolicy)
+	w.Header().Set("Cache-Control", "no-store")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *uncached) Write(p []byte) (int, error) {
+	if !w.began {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}
