@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -121,7 +122,7 @@ func (p *pagesRun) note(r apicheck.Request, x apicheck.Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen["sent"]++
-	p.seen[fmt.Sprint(x.Status)]++
+	p.seen[strconv.Itoa(x.Status)]++
 }
 
 func (p *pagesRun) fault(r apicheck.Request, x apicheck.Exchange, fault error) {
