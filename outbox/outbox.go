@@ -15,7 +15,8 @@ type Config struct {
 	Pool *pgxpool.Pool
 	// ListenURL is a direct connection's; empty where there is none: polling alone.
 	ListenURL string
-	// Keep is how long events are kept at least; whole days (UTC) older go.
+	// Keep is how long events are retained at least; whole days (UTC) older are dropped.
+	// Zero: this process leaves that to others.
 	Keep time.Duration
 	// Encode gives an event's bytes on a stream. Nil for a process that serves no
 	// streams: it relays, and needs neither hub nor listener.
@@ -25,7 +26,8 @@ type Config struct {
 
 // Outbox is all that one process runs of this package, wired.
 type Outbox struct {
-	Relay     *Relay
+	Relay *Relay
+	// Retention is nil if the process leaves it to others.
 	Retention *Retention
 	Events    *Log
 	// Hub is nil where the process serves no streams.
@@ -37,7 +39,10 @@ type Outbox struct {
 // New wires an outbox; [Outbox.Run] sets it to work.
 func New(c Config) *Outbox {
 	log := orDiscard(c.Log)
-	o := &Outbox{Retention: NewRetention(RetentionConfig{Pool: c.Pool, Keep: c.Keep, Log: log}), Events: NewLog(c.Pool)}
+	o := &Outbox{Events: NewLog(c.Pool)}
+	if c.Keep > 0 {
+		o.Retention = NewRetention(RetentionConfig{Pool: c.Pool, Keep: c.Keep, Log: log})
+	}
 	relay := RelayConfig{Pool: c.Pool, Log: log}
 	if c.Encode != nil {
 		o.Hub = NewHub(HubConfig{Pool: c.Pool, Encode: c.Encode, Log: log})
@@ -84,7 +89,9 @@ func (o *Outbox) Subscribers() int {
 // Run works until ctx ends, and returns nil then.
 func (o *Outbox) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return o.Retention.Run(ctx) })
+	if o.Retention != nil {
+		g.Go(func() error { return o.Retention.Run(ctx) })
+	}
 	g.Go(func() error { return o.Relay.Run(ctx) })
 	if o.Hub != nil {
 		g.Go(func() error { return o.Hub.Run(ctx) })

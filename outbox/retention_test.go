@@ -95,6 +95,45 @@ func TestRetentionDropsWholeDays(t *testing.T) {
 	}
 }
 
+// A day in the default partition cannot be dropped: then the days after it stay, too, for a
+// gap in the middle of the log would look like lost events.
+func TestRetentionDropsFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, day := range []string{"2020-01-01", "2020-01-03"} {
+		exec(t, pool, "SELECT add_event_day($1)", day)
+	}
+	for id, at := range []string{"2020-01-01 12:00Z", "2020-01-02 12:00Z", "2020-01-03 12:00Z"} {
+		exec(t, pool, `INSERT INTO purchase_event (id, transaction_id, account_id, version, status, previous_status, occurred_at, logged_at)
+			VALUES ($1, gen_random_uuid(), 'acct', 2, 'COMPLETED', 'PENDING', $2, $2)`, id+1, at)
+	}
+	exec(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+		CREATE TRIGGER refuse BEFORE DELETE ON purchase_event_default FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	r := outbox.NewRetention(outbox.RetentionConfig{Pool: pool, Keep: time.Hour})
+	if err := r.Prune(t.Context()); err == nil {
+		t.Error("the default partition was cleared: the test shows nothing")
+	}
+	if b := bounds(t, pool); b != (outbox.Bounds{Dropped: 1, Last: 3}) {
+		t.Errorf("bounds %+v, want the first of 3 dropped", b)
+	}
+	if n := len(logged(t, pool)); n != 2 {
+		t.Errorf("%d events are left, want 2", n)
+	}
+}
+
+// A failover may set the clock back a little: the times of the log do not follow.
+func TestLogTimesIncreaseThoughTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, `INSERT INTO purchase_event (id, transaction_id, account_id, version, status, previous_status, occurred_at, logged_at)
+		VALUES (1, gen_random_uuid(), 'acct', 2, 'COMPLETED', 'PENDING', now(), now() + interval '30 seconds')`)
+	fill(t, pool, 1)
+	var increases bool
+	if err := pool.QueryRow(t.Context(), "SELECT bool_and(logged_at > now() + interval '20 seconds') FROM purchase_event").Scan(&increases); err != nil || !increases {
+		t.Errorf("the second event is logged before the first (%v)", err)
+	}
+}
+
 func TestRetentionKeepsYesterday(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

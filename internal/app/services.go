@@ -66,7 +66,10 @@ func (n *node) openStreams() int {
 
 // openOutbox: a process without streams relays what it commits, and listens to nobody.
 func (n *node) openOutbox() {
-	c := outbox.Config{Pool: n.relay, Keep: n.config.EventRetention, Log: n.log}
+	c := outbox.Config{Pool: n.relay, Log: n.log}
+	if n.works() {
+		c.Keep = n.config.EventRetention
+	}
 	if n.serves() {
 		c.Encode = api.EncodeEvent
 		if !n.pooled || n.direct != n.url {

@@ -12,6 +12,17 @@ import (
 	"github.com/google/uuid"
 )
 
+const addEventDay = `-- name: AddEventDay :one
+SELECT add_event_day($1::date)::boolean AS added
+`
+
+func (q *Queries) AddEventDay(ctx context.Context, day time.Time) (bool, error) {
+	row := q.db.QueryRow(ctx, addEventDay, day)
+	var added bool
+	err := row.Scan(&added)
+	return added, err
+}
+
 const databaseTime = `-- name: DatabaseTime :one
 SELECT clock_timestamp()::timestamptz AS now
 `
@@ -23,20 +34,13 @@ func (q *Queries) DatabaseTime(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-const deleteDefaultEvents = `-- name: DeleteDefaultEvents :one
-WITH gone AS (
-    DELETE FROM purchase_event_default WHERE logged_at < $1 RETURNING id
-)
-SELECT COALESCE(max(id), 0)::bigint AS last_id FROM gone
+const dropEventDay = `-- name: DropEventDay :exec
+SELECT drop_event_day($1::date)
 `
 
-// Whole days that were logged for want of their partition. Returns the highest number
-// that went, 0 where none did.
-func (q *Queries) DeleteDefaultEvents(ctx context.Context, before time.Time) (int64, error) {
-	row := q.db.QueryRow(ctx, deleteDefaultEvents, before)
-	var last_id int64
-	err := row.Scan(&last_id)
-	return last_id, err
+func (q *Queries) DropEventDay(ctx context.Context, day time.Time) error {
+	_, err := q.db.Exec(ctx, dropEventDay, day)
+	return err
 }
 
 const eventBounds = `-- name: EventBounds :one
@@ -66,7 +70,7 @@ WHERE i.inhparent = 'purchase_event'::regclass
 ORDER BY c.relname
 `
 
-// The day partitions there are, by name.
+// The log's partitions, by name.
 func (q *Queries) EventDays(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, eventDays)
 	if err != nil {
@@ -234,18 +238,6 @@ func (q *Queries) Heartbeat(ctx context.Context, payload string) error {
 	return err
 }
 
-const lockEventHead = `-- name: LockEventHead :one
-SELECT dropped_id FROM purchase_event_head FOR UPDATE
-`
-
-// The relay's own lock: no batch is numbered while retention takes events away.
-func (q *Queries) LockEventHead(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, lockEventHead)
-	var dropped_id int64
-	err := row.Scan(&dropped_id)
-	return dropped_id, err
-}
-
 const moveOutbox = `-- name: MoveOutbox :many
 SELECT id, transaction_id, account_id, version, status, previous_status, reason, occurred_at, logged_at FROM move_outbox($1::bigint, $2::integer)
 `
@@ -303,24 +295,4 @@ func (q *Queries) OutboxStragglers(ctx context.Context, mark int64) (bool, error
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
-}
-
-const raiseDropped = `-- name: RaiseDropped :exec
-UPDATE purchase_event_head SET dropped_id = GREATEST(dropped_id, $1)
-`
-
-func (q *Queries) RaiseDropped(ctx context.Context, droppedID int64) error {
-	_, err := q.db.Exec(ctx, raiseDropped, droppedID)
-	return err
-}
-
-const relationExists = `-- name: RelationExists :one
-SELECT (to_regclass($1::text) IS NOT NULL)::boolean AS found
-`
-
-func (q *Queries) RelationExists(ctx context.Context, name string) (bool, error) {
-	row := q.db.QueryRow(ctx, relationExists, name)
-	var found bool
-	err := row.Scan(&found)
-	return found, err
 }

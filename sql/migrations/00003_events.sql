@@ -116,10 +116,14 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Read under the lock: numbers and times rise together.
+    -- Read under the lock: numbers and times increase together. A clock that was set back a
+    -- little, as after a failover, does not change that; one that was wrong by more may.
     logged := clock_timestamp();
-    SELECT GREATEST(h.dropped_id, (SELECT max(e.id) FROM purchase_event e)) INTO last
-    FROM purchase_event_head h;
+    SELECT GREATEST(h.dropped_id, e.id),
+           CASE WHEN e.logged_at < logged + interval '1 minute' THEN GREATEST(logged, e.logged_at) ELSE logged END
+    INTO last, logged
+    FROM purchase_event_head h
+    LEFT JOIN (SELECT id, logged_at FROM purchase_event ORDER BY id DESC LIMIT 1) e ON true;
     RETURN QUERY
     WITH taken AS (
         DELETE FROM outbox o WHERE o.id = ANY (ids)
@@ -134,6 +138,72 @@ BEGIN
     -- One a batch, and never in a purchase's own transaction: a commit that notifies
     -- waits for every other one that does, in the whole cluster.
     PERFORM pg_notify('holdfast_events', '');
+END
+$$;
+-- +goose StatementEnd
+
+-- The two functions that retention needs run with the owner's rights, so that no process
+-- has to own the log: the role that calls them can add a day, or drop what is old, but
+-- cannot alter or delete anything else. They wait for no lock longer than 200 ms: adding or
+-- dropping a partition needs the whole log's lock, and everyone who reads or writes events
+-- waits behind it. If a dump holds that lock for an hour, the next try is as good.
+
+-- Adds the partition of a day (UTC), unless it exists.
+-- +goose StatementBegin
+CREATE FUNCTION add_event_day(day date) RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    name text := 'purchase_event_' || to_char(day, 'YYYYMMDD');
+BEGIN
+    IF to_regclass(name) IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE %I PARTITION OF purchase_event FOR VALUES FROM (%L) TO (%L)',
+                   name, day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+-- Drops the partition of a day (UTC), and with it what the default partition has up to the
+-- day's end: events go from the beginning of the log, never from its middle. It raises
+-- dropped_id in the same transaction: a reader that finds the events gone finds it raised.
+-- +goose StatementBegin
+CREATE FUNCTION drop_event_day(day date) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    name     text := 'purchase_event_' || to_char(day, 'YYYYMMDD');
+    last     bigint;
+    defaults bigint;
+BEGIN
+    -- The relay's own lock: no batch is numbered while events are dropped.
+    PERFORM FROM purchase_event_head FOR UPDATE;
+    WITH gone AS (
+        DELETE FROM purchase_event_default WHERE logged_at < (day + 1)::timestamp AT TIME ZONE 'UTC' RETURNING id
+    )
+    SELECT max(id) INTO defaults FROM gone;
+    IF to_regclass(name) IS NOT NULL THEN
+        EXECUTE format('SELECT max(id) FROM %I', name) INTO last;
+        EXECUTE format('DROP TABLE %I', name);
+    END IF;
+    UPDATE purchase_event_head SET dropped_id = GREATEST(dropped_id, last, defaults);
+END
+$$;
+-- +goose StatementEnd
+
+-- Whoever may execute them must not choose what they see; by default everyone may.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION add_event_day(date) SET search_path = %I, pg_temp', current_schema());
+    EXECUTE format('ALTER FUNCTION drop_event_day(date) SET search_path = %I, pg_temp', current_schema());
+    REVOKE EXECUTE ON FUNCTION add_event_day(date), drop_event_day(date) FROM PUBLIC;
 END
 $$;
 -- +goose StatementEnd

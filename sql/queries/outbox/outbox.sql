@@ -41,30 +41,18 @@ LIMIT @batch;
 SELECT pg_notify('holdfast_events', @payload::text), set_config('synchronous_commit', 'off', true);
 
 -- name: EventDays :many
--- The day partitions there are, by name.
+-- The log's partitions, by name.
 SELECT c.relname::text AS name
 FROM pg_catalog.pg_inherits i
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = 'purchase_event'::regclass
 ORDER BY c.relname;
 
--- name: RelationExists :one
-SELECT (to_regclass(@name::text) IS NOT NULL)::boolean AS found;
+-- name: AddEventDay :one
+SELECT add_event_day(@day::date)::boolean AS added;
+
+-- name: DropEventDay :exec
+SELECT drop_event_day(@day::date);
 
 -- name: DatabaseTime :one
 SELECT clock_timestamp()::timestamptz AS now;
-
--- name: LockEventHead :one
--- The relay's own lock: no batch is numbered while retention takes events away.
-SELECT dropped_id FROM purchase_event_head FOR UPDATE;
-
--- name: RaiseDropped :exec
-UPDATE purchase_event_head SET dropped_id = GREATEST(dropped_id, @dropped_id);
-
--- name: DeleteDefaultEvents :one
--- Whole days that were logged for want of their partition. Returns the highest number
--- that went, 0 where none did.
-WITH gone AS (
-    DELETE FROM purchase_event_default WHERE logged_at < @before RETURNING id
-)
-SELECT COALESCE(max(id), 0)::bigint AS last_id FROM gone;
