@@ -134,14 +134,17 @@ func checkForeign(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// lock waits for other migrators. The transaction is idle for as long as the migration takes.
+// lock waits for other migrators. The transaction is idle for as long as the migration takes,
+// and must keep no snapshot, which CREATE INDEX CONCURRENTLY would wait for. The extended
+// protocol would keep that of its last statement.
 func lock(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 		return fmt.Errorf("lock migrations: %w", err)
 	}
 	for {
 		var held bool
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", int64(migrationLock)).Scan(&held); err != nil {
+		err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(migrationLock)).Scan(&held)
+		if err != nil {
 			return fmt.Errorf("lock migrations: %w", err)
 		}
 		if held {

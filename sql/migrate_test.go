@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -75,6 +76,43 @@ func TestAnotherApplicationsTablesAreRefused(t *testing.T) {
 	}
 	if n := count(t, pool, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); n != 1 {
 		t.Errorf("%d tables, want the other application's alone", n)
+	}
+}
+
+// Another application's River goes on working while Holdfast's indexes are made.
+func TestMigratingBlocksNoOtherRiver(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	if err := sql.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	pool := open(t, url)
+	exec(t, pool, `DROP INDEX river_job_transaction_idx, river_job_alert_idx;
+		DELETE FROM holdfast_schema_version WHERE version_id = 6`)
+	// A job that is being written: CREATE INDEX would wait for it, and all others behind it.
+	writer, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const insert = "INSERT INTO river_job (kind, args, max_attempts) VALUES ('k', '{}', 1)"
+	if _, err := writer.Exec(t.Context(), insert); err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	go func() { migrated <- sql.Migrate(t.Context(), url) }()
+	for count(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%CREATE INDEX CONCURRENTLY%' AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()") == 0 {
+		select {
+		case err := <-migrated:
+			t.Fatalf("migrated without waiting for the writer: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	exec(t, pool, "SET lock_timeout = '2s'; "+insert)
+	if err := writer.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Error(err)
 	}
 }
 

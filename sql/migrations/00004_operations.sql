@@ -82,13 +82,3 @@ CREATE TABLE operator_session (
     expires_at timestamptz NOT NULL,
     CONSTRAINT operator_session_pkey PRIMARY KEY (hash)
 );
-
--- A purchase's job is found by its transaction id: the sweep, audit, "due now".
-CREATE INDEX river_job_transaction_idx ON river_job ((args ->> 'transaction_id'))
-    WHERE kind = 'reconcile_purchase';
-
--- The sweep of alerts without a job.
-CREATE INDEX river_job_alert_idx ON river_job ((args ->> 'alert_id'))
-    WHERE kind = 'deliver_alert';
-
-ALTER TABLE river_job SET (autovacuum_vacuum_scale_factor = 0.02);
