@@ -88,8 +88,18 @@ func (w *world) known(s *serving) map[string][]any {
 		"order_id": {fresh}, "older_than": {"1h", "0s"}, "dry_run": {true, true, false}, "reason": {"timeout", "none"}, "paused": {false},
 		"name": {"intake", "passes"}, "slug": {"not-found", "unavailable"}, "cursor": {"AZqLyq3lfPqyZx0hWZ8KNg"}, "purchase_id": {bought("AAPL")},
 		"If-None-Match": {`"2"`, "*"}, "Prefer": {"wait=0", "wait=0", "respond-async"}, "last_event_id": {"0"}, "Last-Event-ID": {"0", ""},
-		"available": {"1"},
+		"available": {"1"}, "setSwitch.broker": {w.brokerName()},
 	}
+}
+
+// brokerName is what serve calls the broker of the world if no setting names it.
+func (w *world) brokerName() string {
+	for _, setting := range w.settings {
+		if host, ok := strings.CutPrefix(setting, "HOLDFAST_BROKER_URL=http://"); ok {
+			return "http:" + host
+		}
+	}
+	return ""
 }
 
 func fuzzSettings(t *testing.T) (seed uint64, duration time.Duration) {
