@@ -60,7 +60,8 @@ BEGIN
 
     -- The API: accounts, keys, sessions, switches, closing findings.
     GRANT INSERT ON account, deposit, api_key, stream_ticket, operator_session TO holdfast_api;
-    GRANT UPDATE ON switch, api_key, statement_finding TO holdfast_api;
+    GRANT INSERT, UPDATE ON switch TO holdfast_api;
+    GRANT UPDATE ON api_key, statement_finding TO holdfast_api;
 
     -- Workers: the event log's days, matching the broker's list.
     GRANT EXECUTE ON FUNCTION add_event_day(date), drop_event_day(date) TO holdfast_worker;

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -58,6 +59,18 @@ func TestLeastPrivilegeRolesSuffice(t *testing.T) {
 	var days int
 	if ask(t, database, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'purchase_event'::regclass", &days); days < 8 {
 		t.Errorf("the event log has %d partitions: the worker added no days", days)
+	}
+	operator := []string{"HOLDFAST_URL=http://" + api.addr, "HOLDFAST_API_KEY=" + w.operator}
+	for _, args := range [][]string{
+		{"switch", "pause", "passes", "--note", "n"}, {"switch", "resume", "passes"}, {"reconcile", "--status", "MANUAL_REVIEW"}, {"list"},
+	} {
+		must(t, operator, args...)
+	}
+	if a, err := api.call(http.MethodPost, "/v1/stream-tickets", w.client, "{}"); err != nil || a.status != http.StatusCreated {
+		t.Errorf("stream ticket: %d, %v: %s", a.status, err, a.body)
+	}
+	if a, err := api.call(http.MethodGet, "/v1/findings", w.operator, ""); err != nil || a.status != http.StatusOK {
+		t.Errorf("findings: %d, %v: %s", a.status, err, a.body)
 	}
 	auditHolds(t, settings("holdfast_audit"))
 	must(t, settings("holdfast_api"), "account", "deposit", "--id", "acct-1", "--amount", "1.00")
