@@ -16,6 +16,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/api"
 	"holdfast/auth"
 	"holdfast/broker"
@@ -101,7 +102,7 @@ func (w *world) buildParams() api.Params {
 		Streams: http.NotFoundHandler(), Metrics: http.HandlerFunc(writeMetrics), Log: quiet,
 	}
 	w.service = purchase.New(purchase.Params{
-		Pool: w.pool, Accounts: p.Accounts, Broker: client, Gate: p.Gate, Scheduler: scheduler, Committed: func() { w.committed() },
+		Pool: w.pool, Accounts: p.Accounts, Broker: client, Gate: p.Gate, Scheduler: scheduler, Alerts: alert.New(w.pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() { w.committed() },
 		Policy: purchase.Policy{
 			RetryBase: time.Minute, RetryCap: 30 * time.Minute, Jitter: 0.2, MaxAttempts: 1,
 			MaxAge: 12 * time.Hour, RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/api"
 	"holdfast/auth"
 	"holdfast/broker"
@@ -136,7 +137,7 @@ func (h *holdfast) params(t *testing.T) api.Params {
 		Queues: func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, h.pool) },
 	}
 	p.Purchases = purchase.New(purchase.Params{
-		Pool: h.pool, Accounts: p.Accounts, Broker: sandboxBroker(t), Gate: p.Gate, Scheduler: scheduler,
+		Pool: h.pool, Accounts: p.Accounts, Broker: sandboxBroker(t), Gate: p.Gate, Scheduler: scheduler, Alerts: alert.New(h.pool, scheduler, slog.New(slog.DiscardHandler)),
 		Committed: h.box.Wake, Switches: p.Switches, Observer: nobody{}, Log: quiet,
 		Policy: purchase.Policy{
 			RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,

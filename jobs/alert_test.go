@@ -9,8 +9,20 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"holdfast/alert"
+	"holdfast/internal/testkit/webhooktest"
 	"holdfast/purchase"
 )
+
+const testSecret = "whsec_c2VjcmV0"
+
+// deliverTo makes workers that start from now on deliver to url.
+func (w *world) deliverTo(t *testing.T, url string) {
+	t.Helper()
+	delivery, err := alert.NewDelivery(alert.DeliveryParams{Pool: w.config.Pool, URL: url, Secret: testSecret, Log: w.config.Log})
+	must(t, err)
+	w.config.Delivery = delivery
+}
 
 // alert writes an alert of an age, with its job where it is to have one.
 func (w *world) alert(t *testing.T, age string, withJob bool) uuid.UUID {
@@ -35,33 +47,33 @@ func (w *world) abandoned(t *testing.T, id uuid.UUID) bool {
 
 func TestAlertIsRetriedUnderOneID(t *testing.T) {
 	t.Parallel()
-	to := newReceiver(t, http.StatusServiceUnavailable)
+	to := webhooktest.New(t, http.StatusServiceUnavailable)
 	w := newWorld(t)
-	w.config.WebhookURL, w.config.WebhookSecret = to.URL, "whsec_c2VjcmV0"
+	w.deliverTo(t, to.URL)
 	id := w.alert(t, "0", true)
 	w.start(t)
 
 	eventually(t, "a first delivery failed and waits", func() bool {
-		return len(to.deliveries()) == 1 && w.job(t, id).State != "running"
+		return len(to.Deliveries()) == 1 && w.job(t, id).State != "running"
 	})
 	if job := w.job(t, id); job.Attempt != 0 || job.Errors != "" {
 		t.Errorf("a failed delivery cost the job: %+v", job)
 	}
-	to.answer(http.StatusOK)
+	to.Answer(http.StatusOK)
 	must(t, schedule(t, w, purchase.Work{Alerts: []uuid.UUID{id}}))
 	eventually(t, "the alert is delivered", func() bool { return w.delivered(t, id) })
 	if job := w.job(t, id); job.State != "completed" {
 		t.Errorf("delivered, but the job is %s", job.State)
 	}
-	got := to.deliveries()
-	if len(got) != 2 || string(got[0].body) != string(got[1].body) {
+	got := to.Deliveries()
+	if len(got) != 2 || string(got[0].Body) != string(got[1].Body) {
 		t.Errorf("deliveries are %+v, want two with one body", got)
 	}
-	library, err := standardwebhooks.NewWebhook(w.config.WebhookSecret)
+	library, err := standardwebhooks.NewWebhook(testSecret)
 	must(t, err)
 	for _, delivery := range got {
-		must(t, library.Verify(delivery.body, delivery.header))
-		if sent := delivery.header.Get("webhook-id"); sent != id.String() {
+		must(t, library.Verify(delivery.Body, delivery.Header))
+		if sent := delivery.Header.Get("webhook-id"); sent != id.String() {
 			t.Errorf("webhook-id is %s, want %s", sent, id)
 		}
 	}
@@ -69,14 +81,14 @@ func TestAlertIsRetriedUnderOneID(t *testing.T) {
 
 func TestAlertIsAbandonedAfterADay(t *testing.T) {
 	t.Parallel()
-	to := newReceiver(t, http.StatusServiceUnavailable)
+	to := webhooktest.New(t, http.StatusServiceUnavailable)
 	w := newWorld(t)
-	w.config.WebhookURL, w.config.WebhookSecret = to.URL, "whsec_c2VjcmV0"
+	w.deliverTo(t, to.URL)
 	id := w.alert(t, "25 hours", true)
 	w.start(t)
 
 	eventually(t, "the alert is abandoned", func() bool { return w.abandoned(t, id) })
-	if n := len(to.deliveries()); n != 1 {
+	if n := len(to.Deliveries()); n != 1 {
 		t.Errorf("%d deliveries of an old alert, want one last", n)
 	}
 	if !strings.Contains(w.log.String(), `"level":"ERROR","msg":"alert abandoned`) {
@@ -87,10 +99,10 @@ func TestAlertIsAbandonedAfterADay(t *testing.T) {
 	}
 
 	// A person who wants it told after all takes the mark away.
-	to.answer(http.StatusOK)
+	to.Answer(http.StatusOK)
 	w.exec(t, "UPDATE alert SET abandoned_at = NULL WHERE id = $1", id)
 	eventually(t, "the alert is delivered", func() bool { return w.delivered(t, id) })
-	if got := to.deliveries(); got[0].header.Get("webhook-id") != got[1].header.Get("webhook-id") {
+	if got := to.Deliveries(); got[0].Header.Get("webhook-id") != got[1].Header.Get("webhook-id") {
 		t.Error("it came under another id")
 	}
 }
@@ -108,16 +120,16 @@ func TestAlertWaitsWhileTheReceiverRests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			to := newReceiver(t, test.status)
-			to.header("Retry-After", test.header)
+			to := webhooktest.New(t, test.status)
+			to.SetHeader("Retry-After", test.header)
 			w := newWorld(t)
-			w.config.WebhookURL, w.config.WebhookSecret = to.URL, "whsec_c2VjcmV0"
+			w.deliverTo(t, to.URL)
 			first := w.alert(t, "0", true)
 			w.start(t)
 			eventually(t, "a first delivery failed and waits", func() bool { return w.job(t, first).State == "scheduled" })
 			second := w.alert(t, "0", true)
 			eventually(t, "the second alert waits", func() bool { return w.job(t, second).State == "scheduled" })
-			if n := len(to.deliveries()); n != 1 {
+			if n := len(to.Deliveries()); n != 1 {
 				t.Errorf("%d deliveries, want the first alone", n)
 			}
 			for _, id := range []uuid.UUID{first, second} {
@@ -153,31 +165,13 @@ func TestAlertWithoutWebhookIsLogged(t *testing.T) {
 // An alert whose job was deleted, or never made, is found by the sweep.
 func TestAlertWithoutJobIsDelivered(t *testing.T) {
 	t.Parallel()
-	to := newReceiver(t, http.StatusOK)
+	to := webhooktest.New(t, http.StatusOK)
 	w := newWorld(t)
-	w.config.WebhookURL, w.config.WebhookSecret = to.URL, "whsec_c2VjcmV0"
+	w.deliverTo(t, to.URL)
 	id := w.alert(t, "1 hour", false)
 	w.start(t)
 	eventually(t, "the alert is delivered", func() bool { return w.delivered(t, id) })
-	if n := len(to.deliveries()); n != 1 {
+	if n := len(to.Deliveries()); n != 1 {
 		t.Errorf("%d deliveries, want 1", n)
-	}
-}
-
-func TestAlertWaitDoublesTheAge(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ age, least, most time.Duration }{
-		{0, 4 * time.Second, 6 * time.Second},
-		{time.Minute, 48 * time.Second, 72 * time.Second},
-		{20 * time.Hour, 48 * time.Minute, 72 * time.Minute},
-	} {
-		for range 100 {
-			if wait := alertWait(test.age, 0); wait < test.least || wait > test.most {
-				t.Errorf("at %s the wait is %s, want %s to %s", test.age, wait, test.least, test.most)
-			}
-			if wait := alertWait(test.age, maxRest); wait < maxRest || wait > 6*maxRest/5 {
-				t.Errorf("at %s and a rest of %s the wait is %s", test.age, maxRest, wait)
-			}
-		}
 	}
 }

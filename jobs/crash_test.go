@@ -171,7 +171,7 @@ func TestLeaderThatKnowsHalfTheKinds(t *testing.T) {
 func startHalfLeader(t *testing.T, w *world) {
 	t.Helper()
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &alertWorker{pool: w.config.Pool, timeout: time.Second, log: w.config.Log})
+	river.AddWorker(workers, &alertWorker{pool: w.config.Pool, timeout: time.Second})
 	leader, err := river.NewClient(riverpgxv5.New(w.pool), &river.Config{
 		Queues:  map[string]river.QueueConfig{"other": {MaxWorkers: 1}},
 		Workers: workers, JobTimeout: time.Second, RescueStuckJobsAfter: 10 * time.Second,

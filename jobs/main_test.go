@@ -54,7 +54,11 @@ func runDoomed(url string) error {
 	if err != nil {
 		return err
 	}
-	workers, err := NewWorkers(testConfig(pool, service, r.RescueAfter, log))
+	config, err := testConfig(pool, service, r.RescueAfter, log)
+	if err != nil {
+		return err
+	}
+	workers, err := NewWorkers(config)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"holdfast/alert"
 	"holdfast/internal/testkit/pgtest"
+	"holdfast/internal/testkit/webhooktest"
 	"holdfast/purchase"
 	"holdfast/sandbox"
 )
@@ -27,26 +28,26 @@ func onePass(r *rules) { r.MaxAttempts = 1 }
 // comes again is told of again, under another id.
 func TestOneAlertAReview(t *testing.T) {
 	t.Parallel()
-	to := newReceiver(t, http.StatusOK)
+	to := webhooktest.New(t, http.StatusOK)
 	w := newWorld(t, onePass)
-	w.config.WebhookURL, w.config.WebhookSecret = to.URL, "whsec_c2VjcmV0"
+	w.deliverTo(t, to.URL)
 	w.toReview(t)
 	w.start(t)
 	p := w.submit(t)
 	w.await(t, purchase.ManualReview, p.ID)
-	eventually(t, "it is told of", func() bool { return len(to.deliveries()) == 1 })
+	eventually(t, "it is told of", func() bool { return len(to.Deliveries()) == 1 })
 	_, err := w.service.Reconcile(t.Context(), p.ID, "operator:test")
 	must(t, err)
-	eventually(t, "it is told of again", func() bool { return len(to.deliveries()) == 2 })
+	eventually(t, "it is told of again", func() bool { return len(to.Deliveries()) == 2 })
 	eventually(t, "nothing is left to tell", func() bool {
 		return w.count(t, "SELECT count(*) FROM alert WHERE delivered_at IS NOT NULL") == 2
 	})
-	got := to.deliveries()
-	if got[0].header.Get("webhook-id") == got[1].header.Get("webhook-id") {
+	got := to.Deliveries()
+	if got[0].Header.Get("webhook-id") == got[1].Header.Get("webhook-id") {
 		t.Error("two reviews have one id")
 	}
 	for _, delivery := range got {
-		checkReview(t, delivery.body, p.ID)
+		checkReview(t, delivery.Body, p.ID)
 	}
 }
 
@@ -100,24 +101,21 @@ func TestAlertsOncePerHourAndType(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewURL(t)
 	w, other := newWorldAt(t, url), productPool(t, url, testRules().lock)
-	client, err := adapter(w.broker.url, testRules().timeout)
+	scheduler, err := NewScheduler(other)
 	must(t, err)
-	t.Cleanup(client.Close)
-	log := slog.New(slog.DiscardHandler)
-	second, err := newService(other, client, testRules().Policy, purchase.NewSwitches(other, log), log)
-	must(t, err)
+	second := alert.New(other, scheduler, w.config.Log)
 	raise := func() {
 		var all sync.WaitGroup
 		for i := range 20 {
-			service, kind := w.service, purchase.AlertBrokerUnavailable
+			alerts, kind := w.config.Alerts, purchase.AlertBrokerUnavailable
 			if i%2 == 1 {
-				service = second
+				alerts = second
 			}
 			if i%4 > 1 {
 				kind = purchase.AlertBrokerRecovered
 			}
 			all.Go(func() {
-				if err := service.RaiseAlert(t.Context(), kind, map[string]any{"n": i}); err != nil {
+				if err := alerts.Raise(t.Context(), kind, map[string]any{"n": i}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"holdfast/alert"
 	"holdfast/jobs/db"
 	"holdfast/purchase"
 )
@@ -32,7 +33,10 @@ type Scheduler struct {
 	client *river.Client[pgx.Tx]
 }
 
-var _ purchase.Scheduler = (*Scheduler)(nil)
+var (
+	_ purchase.Scheduler = (*Scheduler)(nil)
+	_ alert.Scheduler    = (*Scheduler)(nil)
+)
 
 // NewScheduler returns the scheduler of one process.
 func NewScheduler(pool *pgxpool.Pool) (*Scheduler, error) {
@@ -62,6 +66,11 @@ func (s *Scheduler) ScheduleTx(ctx context.Context, tx pgx.Tx, work purchase.Wor
 		}
 	}
 	return nil
+}
+
+// ScheduleAlertsTx makes sure that each alert has one active job that runs now.
+func (s *Scheduler) ScheduleAlertsTx(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
+	return s.ScheduleTx(ctx, tx, purchase.Work{Alerts: ids})
 }
 
 func insertParams(work purchase.Work) []river.InsertManyParams {

@@ -41,6 +41,7 @@ const (
 type sweeper struct {
 	pool      *pgxpool.Pool
 	service   *purchase.Service
+	raise     func(ctx context.Context, kind string, data map[string]any) error
 	scheduler *Scheduler
 	prune     func(context.Context) error
 	rescue    time.Duration
@@ -53,7 +54,7 @@ type sweeper struct {
 
 func newSweeper(cfg Config, scheduler *Scheduler) *sweeper {
 	return &sweeper{
-		pool: cfg.Pool, service: cfg.Service, scheduler: scheduler, prune: cfg.Prune,
+		pool: cfg.Pool, service: cfg.Service, raise: cfg.Alerts.Raise, scheduler: scheduler, prune: cfg.Prune,
 		rescue: cfg.RescueAfter, interval: cfg.SweepInterval, log: cfg.Log,
 	}
 }
@@ -176,7 +177,7 @@ func (s *sweeper) tell(ctx context.Context, pending, jobs int) error {
 		return nil
 	}
 	s.log.WarnContext(ctx, "sweep repaired purchases", "pending", pending, "jobs", jobs)
-	return s.service.RaiseAlert(ctx, alertRepaired, map[string]any{"pending": pending, "jobs": jobs})
+	return s.raise(ctx, alertRepaired, map[string]any{"pending": pending, "jobs": jobs})
 }
 
 // alerts gives a job to alerts that have none.
@@ -188,7 +189,7 @@ func (s *sweeper) alerts(ctx context.Context, batch int) (int, error) {
 			return fmt.Errorf("find alerts: %w", err)
 		}
 		found = len(ids)
-		return s.scheduler.ScheduleTx(ctx, tx, purchase.Work{Alerts: ids})
+		return s.scheduler.ScheduleAlertsTx(ctx, tx, ids)
 	})
 	return found, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"holdfast/alert"
 	"holdfast/purchase"
 )
 
@@ -33,8 +34,9 @@ type Config struct {
 	// StopTimeout is how long a stop waits for running jobs before it interrupts
 	// them; zero takes 15 s.
 	StopTimeout time.Duration
-	// Without a WebhookURL an error in the log is an alert's delivery.
-	WebhookURL, WebhookSecret string
+	// Alerts raises the sweep's own alerts, Delivery delivers all of them.
+	Alerts   *alert.Store
+	Delivery *alert.Delivery
 	// Prune drops what has been kept long enough; nil where there is nothing.
 	Prune func(ctx context.Context) error
 	Log   *slog.Logger
@@ -108,17 +110,9 @@ func newClient(cfg Config) (*river.Client[pgx.Tx], error) {
 }
 
 func newWorkers(cfg Config) (*river.Workers, error) {
-	alerts := &alertWorker{pool: cfg.Pool, timeout: cfg.PassTimeout, log: cfg.Log}
-	if cfg.WebhookURL != "" {
-		webhook, err := NewWebhook(cfg.WebhookURL, cfg.WebhookSecret)
-		if err != nil {
-			return nil, err
-		}
-		alerts.webhook = webhook
-	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &reconcileWorker{pass: cfg.Service.Pass, timeout: cfg.PassTimeout, log: cfg.Log})
-	river.AddWorker(workers, alerts)
+	river.AddWorker(workers, &alertWorker{pool: cfg.Pool, deliver: cfg.Delivery.Deliver, timeout: cfg.PassTimeout})
 	return workers, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/broker"
 	"holdfast/internal/metrics"
 	"holdfast/internal/testkit/pgtest"
@@ -71,7 +72,8 @@ func newWorldAt(t *testing.T, address string, changes ...func(*rules)) *world {
 	w.switches = purchase.NewSwitches(pool, log)
 	w.service, err = newService(pool, client, r.Policy, w.switches, log)
 	must(t, err)
-	w.config = testConfig(pool, w.service, r.RescueAfter, log)
+	w.config, err = testConfig(pool, w.service, r.RescueAfter, log)
+	must(t, err)
 	_, err = account.New(pool).Create(t.Context(), account.CreateParams{
 		ID: testAccount, Currency: "USD", Available: decimal.NewFromInt(100_000_000), Actor: "test",
 	})
@@ -111,11 +113,17 @@ func testRules() rules {
 // busy machine takes.
 func unhurried(r *rules) { r.timeout, r.PendingGrace, r.RescueAfter = patience/2, patience, patience }
 
-func testConfig(pool *pgxpool.Pool, service *purchase.Service, rescue time.Duration, log *slog.Logger) Config {
-	return Config{
-		Pool: pool, Service: service, Concurrency: 10, RescueAfter: rescue,
-		SweepInterval: 500 * time.Millisecond, StopTimeout: 10 * time.Second, Log: log,
+func testConfig(pool *pgxpool.Pool, service *purchase.Service, rescue time.Duration, log *slog.Logger) (Config, error) {
+	scheduler, err := NewScheduler(pool)
+	if err != nil {
+		return Config{}, err
 	}
+	delivery, err := alert.NewDelivery(alert.DeliveryParams{Pool: pool, Log: log})
+	return Config{
+		Pool: pool, Service: service, Alerts: alert.New(pool, scheduler, log), Delivery: delivery,
+		Concurrency: 10, RescueAfter: rescue,
+		SweepInterval: 500 * time.Millisecond, StopTimeout: 10 * time.Second, Log: log,
+	}, err
 }
 
 func newService(
@@ -127,7 +135,7 @@ func newService(
 	}
 	return purchase.New(purchase.Params{
 		Pool: pool, Accounts: account.New(pool), Broker: b, Gate: broker.NewGate(broker.GateConfig{}),
-		Scheduler: scheduler, Committed: func() {}, Policy: policy,
+		Scheduler: scheduler, Alerts: alert.New(pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() {}, Policy: policy,
 		Switches: switches, Observer: metrics.New(metrics.Params{Pool: pool, Log: log}), Log: log,
 	}), nil
 }

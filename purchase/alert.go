@@ -2,13 +2,10 @@ package purchase
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"holdfast/broker"
 	"holdfast/purchase/db"
@@ -23,54 +20,6 @@ const (
 	AlertContradiction      = "purchase.contradiction"
 	AlertOverdue            = "purchases.overdue"
 )
-
-// RaiseAlert writes an alert and its delivery job, unless one of its type was written
-// within the hour.
-func (s *Service) RaiseAlert(ctx context.Context, kind string, data map[string]any) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		_, err := s.RaiseAlertTx(ctx, tx, kind, data)
-		return err
-	})
-}
-
-// RaiseAlertTx is RaiseAlert in the caller's transaction. It reports whether the alert was
-// written.
-func (s *Service) RaiseAlertTx(ctx context.Context, tx pgx.Tx, kind string, data map[string]any) (bool, error) {
-	text, err := json.Marshal(data)
-	if err != nil {
-		return false, fmt.Errorf("encode alert: %w", err)
-	}
-	queries := db.New(tx)
-	if err := queries.LockAlertType(ctx, kind); err != nil {
-		return false, fmt.Errorf("raise alert: %w", err)
-	}
-	id, err := queries.RaiseAlert(ctx, uuid.New(), kind, string(text))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("raise alert: %w", err)
-	}
-	return true, s.scheduler.ScheduleTx(ctx, tx, Work{Alerts: []uuid.UUID{id}})
-}
-
-// alarmPause is how long a process that raised, or tried to raise, an alert of a type
-// leaves the database alone about that type: a thousand refused calls are one alarm.
-const alarmPause = time.Minute
-
-// alarm raises an alert whose failure must not stop what raised it.
-func (s *Service) alarm(ctx context.Context, kind string, data map[string]any) {
-	if last, ok := s.alarmed.Load(kind); ok && time.Since(last.(time.Time)) < alarmPause {
-		return
-	}
-	s.alarmed.Store(kind, time.Now())
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	if err := s.RaiseAlert(ctx, kind, data); err != nil {
-		s.alarmed.Delete(kind)
-		s.log.Error("alert not raised", "type", kind, "error", err)
-	}
-}
 
 // noteContradicted is the code of a note on an answer that contradicts a final status.
 const noteContradicted = "contradiction"
@@ -104,7 +53,7 @@ func (s *Service) noteContradiction(ctx context.Context, now row, said Status, b
 		s.observer.Contradiction()
 	}
 	s.log.Error("answer contradicts a final status", "purchase_id", now.ID, "detail", detail)
-	s.alarm(ctx, AlertContradiction, map[string]any{
+	s.alerts.Report(ctx, AlertContradiction, map[string]any{
 		"purchase_id": now.ID, "account_id": now.AccountID, "status": now.Status, "said": said, "call": by.call,
 	})
 	if err != nil { // the caller tries again, and counts it then

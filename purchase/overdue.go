@@ -22,7 +22,7 @@ func (s *Service) AlertOverdue(ctx context.Context) error {
 	if overdue.Purchases == 0 {
 		return nil
 	}
-	return s.RaiseAlert(ctx, AlertOverdue, map[string]any{
+	return s.alerts.Raise(ctx, AlertOverdue, map[string]any{
 		"purchases": overdue.Purchases, "overdue_seconds": int64(overdue.Longest),
 	})
 }
@@ -48,5 +48,5 @@ func (s *Service) AlertUnserved(ctx context.Context) error {
 	if err != nil || len(unserved) == 0 {
 		return err
 	}
-	return s.RaiseAlert(ctx, AlertBrokerUnserved, map[string]any{"serves": s.can.Name, "open_purchases": unserved})
+	return s.alerts.Raise(ctx, AlertBrokerUnserved, map[string]any{"serves": s.can.Name, "open_purchases": unserved})
 }

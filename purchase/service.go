@@ -3,7 +3,6 @@ package purchase
 import (
 	"context"
 	"log/slog"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -32,6 +31,14 @@ type Scheduler interface {
 	ScheduleTx(ctx context.Context, tx pgx.Tx, work Work) error
 }
 
+// Alerts raises alerts to operators, at most one of a type per hour.
+type Alerts interface {
+	Raise(ctx context.Context, kind string, data map[string]any) error
+	// Report is Raise for a caller that must go on whether or not it succeeds, and that may
+	// call it a thousand times per second.
+	Report(ctx context.Context, kind string, data map[string]any)
+}
+
 // Params is what a Service works with; every field is required.
 type Params struct {
 	Pool      *pgxpool.Pool
@@ -39,6 +46,7 @@ type Params struct {
 	Broker    broker.Broker
 	Gate      *broker.Gate
 	Scheduler Scheduler
+	Alerts    Alerts
 	// Committed is called after a commit that wrote events; it must not block.
 	Committed func()
 	Policy    Policy
@@ -56,6 +64,7 @@ type Service struct {
 	can        broker.Capabilities
 	gate       *broker.Gate
 	scheduler  Scheduler
+	alerts     Alerts
 	committed  func()
 	policy     Policy
 	switches   *Switches
@@ -68,9 +77,7 @@ type Service struct {
 	settleBatcher *lanes[transition, settleResult]
 	claims        *batcher[uuid.UUID, *db.ClaimPassesRow]
 	passBatcher   *lanes[transition, settleResult]
-	// alarmed is when each type of alert was last raised here.
-	alarmed sync.Map
-	finals  finalCounts
+	finals        finalCounts
 }
 
 // maxHurried bounds the repairs on read in progress at once.
@@ -80,7 +87,7 @@ const maxExpediting = 4
 func New(p Params) *Service {
 	s := &Service{
 		pool: p.Pool, accounts: p.Accounts, broker: p.Broker, can: p.Broker.Capabilities(), gate: p.Gate,
-		scheduler: p.Scheduler, committed: p.Committed, policy: p.Policy, switches: p.Switches,
+		scheduler: p.Scheduler, alerts: p.Alerts, committed: p.Committed, policy: p.Policy, switches: p.Switches,
 		observer: p.Observer, log: p.Log, expediting: make(chan struct{}, maxExpediting),
 	}
 	always, never := func(error) bool { return true }, func(error) bool { return false }

@@ -11,6 +11,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
 	"holdfast/internal/audit"
@@ -108,7 +109,7 @@ func (b *bundle) serviceOver(over broker.Broker, gate broker.GateConfig) *purcha
 		b.t.Fatal(err)
 	}
 	return purchase.New(purchase.Params{
-		Pool: b.pool, Accounts: b.accounts, Broker: over, Gate: broker.NewGate(gate), Scheduler: scheduler,
+		Pool: b.pool, Accounts: b.accounts, Broker: over, Gate: broker.NewGate(gate), Scheduler: scheduler, Alerts: alert.New(b.pool, scheduler, slog.New(slog.DiscardHandler)),
 		Committed: func() {}, Policy: b.policy, Switches: b.switches, Observer: b.seen, Log: slog.New(slog.DiscardHandler),
 	})
 }

@@ -112,6 +112,6 @@ func (s *Service) observeCall(ctx context.Context, call, key string, answer brok
 		nonEmpty("reason", string(answer.Reason)), slog.Int("status_code", answer.StatusCode),
 		slog.Int64("duration_ms", answer.Duration.Milliseconds()))
 	if answer.CredentialsRefused {
-		s.alarm(ctx, AlertCredentialsRefused, map[string]any{"call": call, "status_code": answer.StatusCode})
+		s.alerts.Report(ctx, AlertCredentialsRefused, map[string]any{"call": call, "status_code": answer.StatusCode})
 	}
 }

@@ -33,15 +33,20 @@ const (
 type Purchases interface {
 	// ExpediteListed makes those of ids that are UNKNOWN due now.
 	ExpediteListed(ctx context.Context, ids []uuid.UUID) error
-	// RaiseAlertTx writes an alert in the caller's transaction and reports whether it did:
-	// there is at most one of a type per hour.
-	RaiseAlertTx(ctx context.Context, tx pgx.Tx, kind string, data map[string]any) (bool, error)
+}
+
+// Alerts raises alerts to operators.
+type Alerts interface {
+	// RaiseTx writes an alert in the caller's transaction and reports whether it did: there
+	// is at most one of a type per hour.
+	RaiseTx(ctx context.Context, tx pgx.Tx, kind string, data map[string]any) (bool, error)
 }
 
 // Params is what a Matcher works with.
 type Params struct {
 	Pool      *pgxpool.Pool
 	Purchases Purchases
+	Alerts    Alerts
 	// Broker's list is compared; it need not be able to list if only files are.
 	Broker broker.Broker
 	Gate   *broker.Gate

@@ -18,6 +18,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/broker"
 	"holdfast/internal/testkit/pgtest"
 	"holdfast/jobs"
@@ -105,7 +106,7 @@ func setup(t testing.TB) *bundle {
 	}
 	log, gate := slog.New(slog.DiscardHandler), broker.NewGate(broker.GateConfig{})
 	b.purchases = purchase.New(purchase.Params{
-		Pool: b.pool, Accounts: accounts, Broker: b.broker, Gate: gate, Scheduler: scheduler, Committed: func() {},
+		Pool: b.pool, Accounts: accounts, Broker: b.broker, Gate: gate, Scheduler: scheduler, Alerts: alert.New(b.pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() {},
 		Policy: purchase.Policy{
 			RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
 			PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
@@ -113,7 +114,7 @@ func setup(t testing.TB) *bundle {
 		Switches: purchase.NewSwitches(b.pool, log), Observer: noopObserver{}, Log: log,
 	})
 	b.params = statement.Params{
-		Pool: b.pool, Purchases: b.purchases, Broker: b.broker, Gate: gate, Interval: 15 * time.Minute, Log: log,
+		Pool: b.pool, Purchases: b.purchases, Alerts: alert.New(b.pool, scheduler, log), Broker: b.broker, Gate: gate, Interval: 15 * time.Minute, Log: log,
 	}
 	b.Matcher, b.Findings = statement.New(b.params), statement.NewFindings(b.pool)
 	b.template = b.buy()

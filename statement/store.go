@@ -66,7 +66,7 @@ func (m *Matcher) alert(ctx context.Context) error {
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		raised, err := m.Purchases.RaiseAlertTx(ctx, tx, AlertFinding, alertData(rows))
+		raised, err := m.Alerts.RaiseTx(ctx, tx, AlertFinding, alertData(rows))
 		if err == nil && !raised {
 			err = errAlertedRecently
 		}

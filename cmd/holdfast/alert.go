@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"holdfast/alert"
 	"holdfast/internal/config"
-	"holdfast/jobs"
 )
 
 type alertCommand struct {
@@ -27,17 +27,17 @@ func (c *alertTestCommand) Run(ctx context.Context, a *cli) error {
 	if settings.WebhookURL == "" {
 		return &usageError{"HOLDFAST_ALERT_WEBHOOK_URL is not set: alerts go to the log"}
 	}
-	webhook, err := jobs.NewWebhook(settings.WebhookURL, settings.WebhookSecret)
+	webhook, err := alert.NewWebhook(settings.WebhookURL, settings.WebhookSecret)
 	if err != nil {
 		return err
 	}
-	alert := jobs.Alert{ID: uuid.New(), Type: "alert.test", CreatedAt: time.Now(), Data: []byte(`{"test":true}`)}
-	if err := webhook.Send(ctx, alert); err != nil {
+	test := alert.Alert{ID: uuid.New(), Type: "alert.test", CreatedAt: time.Now(), Data: []byte(`{"test":true}`)}
+	if err := webhook.Send(ctx, test); err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, map[string]any{"webhook_id": alert.ID, "delivered": true})
+		return printJSON(a.out, map[string]any{"webhook_id": test.ID, "delivered": true})
 	}
-	_, err = fmt.Fprintf(a.out, "delivered as %s\n", alert.ID)
+	_, err = fmt.Fprintf(a.out, "delivered as %s\n", test.ID)
 	return err
 }

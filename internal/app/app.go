@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/api"
 	"holdfast/auth"
 	"holdfast/broker"
@@ -48,6 +49,7 @@ type node struct {
 	metrics  *metrics.Metrics
 	switches *purchase.Switches
 	accounts *account.Store
+	alerts   *alert.Store
 	keys     *auth.Store
 	// requested serves what clients wait for, worked what workers do: the same rules on
 	// pools of their own.

@@ -107,7 +107,7 @@ func (n *node) onBreakerState(name string, from, to broker.State) {
 		ctx, cancel := context.WithTimeout(context.Background(), alertTimeout)
 		defer cancel()
 		data := map[string]any{"broker": name, "state": to}
-		if err := n.worked.RaiseAlert(ctx, kind, data); err != nil {
+		if err := n.alerts.Raise(ctx, kind, data); err != nil {
 			n.log.Error("alert not raised", "type", kind, "error", err)
 		}
 	})

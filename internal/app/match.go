@@ -13,7 +13,7 @@ import (
 
 func (n *node) newMatcher(pool *pgxpool.Pool, purchases *purchase.Service) *statement.Matcher {
 	return statement.New(statement.Params{
-		Pool: pool, Purchases: purchases, Broker: n.broker, Gate: n.gate, KeyNamespace: n.config.Broker.KeyNamespace,
+		Pool: pool, Purchases: purchases, Alerts: n.alerts, Broker: n.broker, Gate: n.gate, KeyNamespace: n.config.Broker.KeyNamespace,
 		Interval: n.config.MatchInterval, Log: n.log,
 	})
 }

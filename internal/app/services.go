@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/account"
+	"holdfast/alert"
 	"holdfast/api"
 	"holdfast/auth"
 	"holdfast/internal/metrics"
@@ -27,7 +28,11 @@ func (n *node) openServices(context.Context) error {
 	n.switches = purchase.NewSwitches(n.relay, n.log)
 	n.accounts = account.New(n.requests)
 	n.keys = n.openKeys()
-	var err error
+	scheduler, err := jobs.NewScheduler(n.work)
+	if err != nil {
+		return err
+	}
+	n.alerts = alert.New(n.work, scheduler, n.log)
 	if n.requested, err = n.service(n.requests); err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func (n *node) service(pool *pgxpool.Pool) (*purchase.Service, error) {
 	}
 	return purchase.New(purchase.Params{
 		Pool: pool, Accounts: n.accounts, Broker: n.broker, Gate: n.gate, Scheduler: scheduler,
-		Committed: n.outbox.Wake, Policy: policy(n.config, n.config.Broker), Switches: n.switches, Observer: n.metrics, Log: n.log,
+		Alerts: alert.New(pool, scheduler, n.log), Committed: n.outbox.Wake, Policy: policy(n.config, n.config.Broker), Switches: n.switches, Observer: n.metrics, Log: n.log,
 	}), nil
 }
 
@@ -152,10 +157,16 @@ func (n *node) startWorkers(ctx context.Context) error {
 	if !n.works() {
 		return nil
 	}
+	delivery, err := alert.NewDelivery(alert.DeliveryParams{
+		Pool: n.work, URL: n.config.WebhookURL, Secret: n.config.WebhookSecret, Log: n.log,
+	})
+	if err != nil {
+		return err
+	}
 	workers, err := jobs.NewWorkers(jobs.Config{
 		Pool: n.work, Service: n.worked, Concurrency: n.config.Workers, RescueAfter: n.config.RescueAfter,
 		SweepInterval: n.config.SweepInterval, StopTimeout: n.config.ShutdownTimeout / 2,
-		WebhookURL: n.config.WebhookURL, WebhookSecret: n.config.WebhookSecret, Log: n.log,
+		Alerts: n.alerts, Delivery: delivery, Log: n.log,
 	})
 	if err != nil {
 		return err

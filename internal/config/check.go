@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/jobs"
+	"holdfast/alert"
 )
 
 // checkContradictions finds settings that are each valid and cannot be combined. Each rule
@@ -105,7 +105,7 @@ func checkWebhook(r *reader, c Config) {
 	if c.WebhookURL == "" {
 		return
 	}
-	if _, err := jobs.NewWebhook(c.WebhookURL, c.WebhookSecret); err != nil {
+	if _, err := alert.NewWebhook(c.WebhookURL, c.WebhookSecret); err != nil {
 		r.errorf("HOLDFAST_ALERT_WEBHOOK_URL, HOLDFAST_ALERT_WEBHOOK_SECRET: %s", err)
 	}
 	if target, err := url.Parse(c.WebhookURL); err == nil && target.User != nil {

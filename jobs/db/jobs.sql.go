@@ -7,39 +7,9 @@ package db
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
-
-const alertToDeliver = `-- name: AlertToDeliver :one
-SELECT id, type, data, created_at,
-       EXTRACT(EPOCH FROM now() - created_at)::double precision AS age
-FROM alert
-WHERE id = $1 AND delivered_at IS NULL AND abandoned_at IS NULL
-`
-
-type AlertToDeliverRow struct {
-	ID        uuid.UUID
-	Type      string
-	Data      string
-	CreatedAt time.Time
-	Age       float64
-}
-
-// The alert and its age in seconds, unless it has been dealt with.
-func (q *Queries) AlertToDeliver(ctx context.Context, id uuid.UUID) (AlertToDeliverRow, error) {
-	row := q.db.QueryRow(ctx, alertToDeliver, id)
-	var i AlertToDeliverRow
-	err := row.Scan(
-		&i.ID,
-		&i.Type,
-		&i.Data,
-		&i.CreatedAt,
-		&i.Age,
-	)
-	return i, err
-}
 
 const completeJobs = `-- name: CompleteJobs :exec
 UPDATE river_job
@@ -52,26 +22,6 @@ WHERE id = ANY ($1::bigint[]) AND state = 'running'
 // does for one. One that was taken away or runs no longer is left alone.
 func (q *Queries) CompleteJobs(ctx context.Context, ids []int64) error {
 	_, err := q.db.Exec(ctx, completeJobs, ids)
-	return err
-}
-
-const markAlertAbandoned = `-- name: MarkAlertAbandoned :exec
-UPDATE alert SET abandoned_at = now()
-WHERE id = $1 AND delivered_at IS NULL AND abandoned_at IS NULL
-`
-
-func (q *Queries) MarkAlertAbandoned(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, markAlertAbandoned, id)
-	return err
-}
-
-const markAlertDelivered = `-- name: MarkAlertDelivered :exec
-UPDATE alert SET delivered_at = now()
-WHERE id = $1 AND delivered_at IS NULL AND abandoned_at IS NULL
-`
-
-func (q *Queries) MarkAlertDelivered(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, markAlertDelivered, id)
 	return err
 }
 

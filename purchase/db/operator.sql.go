@@ -62,16 +62,6 @@ func (q *Queries) InsertNotes(ctx context.Context, arg InsertNotesParams) error 
 	return err
 }
 
-const lockAlertType = `-- name: LockAlertType :exec
-SELECT pg_advisory_xact_lock(hashtextextended('holdfast alert ' || $1::text, 0))
-`
-
-// Makes "one an hour" hold between processes, until the end of the transaction.
-func (q *Queries) LockAlertType(ctx context.Context, type_ string) error {
-	_, err := q.db.Exec(ctx, lockAlertType, type_)
-	return err
-}
-
 const manyDueNow = `-- name: ManyDueNow :many
 WITH locked AS (
     SELECT t.id
@@ -106,21 +96,6 @@ func (q *Queries) ManyDueNow(ctx context.Context, unknown string, ids []uuid.UUI
 		return nil, err
 	}
 	return items, nil
-}
-
-const raiseAlert = `-- name: RaiseAlert :one
-INSERT INTO alert (id, type, data)
-SELECT $1::uuid, $2::text, $3
-WHERE NOT EXISTS (SELECT 1 FROM alert a WHERE a.type = $2::text AND a.created_at > now() - interval '1 hour')
-RETURNING id
-`
-
-// At most one alert of a type an hour; returns no row where there was one.
-func (q *Queries) RaiseAlert(ctx context.Context, iD uuid.UUID, type_ string, data string) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, raiseAlert, iD, type_, data)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
 }
 
 const selectReconcilable = `-- name: SelectReconcilable :many

@@ -80,21 +80,6 @@ ORDER BY a.created_at
 LIMIT @batch
 FOR UPDATE OF a SKIP LOCKED;
 
--- name: AlertToDeliver :one
--- The alert and its age in seconds, unless it has been dealt with.
-SELECT id, type, data, created_at,
-       EXTRACT(EPOCH FROM now() - created_at)::double precision AS age
-FROM alert
-WHERE id = $1 AND delivered_at IS NULL AND abandoned_at IS NULL;
-
--- name: MarkAlertDelivered :exec
-UPDATE alert SET delivered_at = now()
-WHERE id = $1 AND delivered_at IS NULL AND abandoned_at IS NULL;
-
--- name: MarkAlertAbandoned :exec
-UPDATE alert SET abandoned_at = now()
-WHERE id = $1 AND delivered_at IS NULL AND abandoned_at IS NULL;
-
 -- name: PruneTickets :execrows
 DELETE FROM stream_ticket WHERE expires_at < now();
 

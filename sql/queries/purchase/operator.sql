@@ -45,14 +45,3 @@ INSERT INTO switch (name, broker, paused, note, actor)
 VALUES (@name, @broker, @paused, @note, @actor)
 ON CONFLICT ON CONSTRAINT switch_pkey
 DO UPDATE SET paused = EXCLUDED.paused, note = EXCLUDED.note, actor = EXCLUDED.actor, changed_at = now();
-
--- name: RaiseAlert :one
--- At most one alert of a type an hour; returns no row where there was one.
-INSERT INTO alert (id, type, data)
-SELECT @id::uuid, @type::text, @data
-WHERE NOT EXISTS (SELECT 1 FROM alert a WHERE a.type = @type::text AND a.created_at > now() - interval '1 hour')
-RETURNING id;
-
--- name: LockAlertType :exec
--- Makes "one an hour" hold between processes, until the end of the transaction.
-SELECT pg_advisory_xact_lock(hashtextextended('holdfast alert ' || @type::text, 0));

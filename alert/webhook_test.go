@@ -1,4 +1,4 @@
-package jobs
+package alert
 
 import (
 	"bytes"
@@ -14,65 +14,15 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"holdfast/internal/testkit/webhooktest"
 )
-
-// receiver keeps what a webhook was sent and answers with status.
-type receiver struct {
-	*httptest.Server
-	mu     sync.Mutex
-	status int
-	name   string
-	value  string
-	got    []delivery
-}
-
-type delivery struct {
-	header http.Header
-	body   []byte
-}
-
-func newReceiver(t *testing.T, status int) *receiver {
-	t.Helper()
-	r := &receiver{status: status}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.got = append(r.got, delivery{request.Header, body})
-		if r.value != "" {
-			w.Header().Set(r.name, r.value)
-		}
-		w.WriteHeader(r.status)
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-func (r *receiver) answer(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status = status
-}
-
-// header comes with every answer from now on; an empty value takes it away.
-func (r *receiver) header(name, value string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.name, r.value = name, value
-}
-
-func (r *receiver) deliveries() []delivery {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]delivery(nil), r.got...)
-}
 
 func testAlert() Alert {
 	return Alert{
@@ -90,17 +40,17 @@ func TestWebhookSignature(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			to := newReceiver(t, http.StatusNoContent)
+			to := webhooktest.New(t, http.StatusNoContent)
 			webhook, err := NewWebhook(to.URL, secret)
 			must(t, err)
 			alert := testAlert()
 			must(t, webhook.Send(t.Context(), alert))
 
-			got := to.deliveries()[0]
+			got := to.Deliveries()[0]
 			checkSignature(t, got, key, alert)
 			for _, library := range libraries(t, key) {
-				must(t, library.Verify(got.body, got.header))
-				if library.Verify(append(got.body, ' '), got.header) == nil {
+				must(t, library.Verify(got.Body, got.Header))
+				if library.Verify(append(got.Body, ' '), got.Header) == nil {
 					t.Error("another body has the same signature")
 				}
 			}
@@ -119,33 +69,33 @@ func libraries(t *testing.T, key []byte) []*standardwebhooks.Webhook {
 }
 
 // checkSignature computes the signature from the specification's own words.
-func checkSignature(t *testing.T, got delivery, key []byte, alert Alert) {
+func checkSignature(t *testing.T, got webhooktest.Delivery, key []byte, alert Alert) {
 	t.Helper()
 	wantBody := `{"type":"purchase.manual_review","timestamp":"2026-03-04T05:06:07Z","data":{"reserved":"250.00"}}`
-	if string(got.body) != wantBody {
-		t.Errorf("body is %s, want %s", got.body, wantBody)
+	if string(got.Body) != wantBody {
+		t.Errorf("body is %s, want %s", got.Body, wantBody)
 	}
-	if id := got.header.Get("webhook-id"); id != alert.ID.String() {
+	if id := got.Header.Get("webhook-id"); id != alert.ID.String() {
 		t.Errorf("webhook-id is %q, want %s", id, alert.ID)
 	}
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(alert.ID.String() + "." + got.header.Get("webhook-timestamp") + "." + wantBody))
+	mac.Write([]byte(alert.ID.String() + "." + got.Header.Get("webhook-timestamp") + "." + wantBody))
 	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-	if signature := got.header.Get("webhook-signature"); signature != want {
+	if signature := got.Header.Get("webhook-signature"); signature != want {
 		t.Errorf("webhook-signature is %q, want %q", signature, want)
 	}
-	if kind := got.header.Get("Content-Type"); kind != "application/json" {
+	if kind := got.Header.Get("Content-Type"); kind != "application/json" {
 		t.Errorf("Content-Type is %q", kind)
 	}
 }
 
 func TestWebhookWithoutSecretIsUnsigned(t *testing.T) {
 	t.Parallel()
-	to := newReceiver(t, http.StatusOK)
+	to := webhooktest.New(t, http.StatusOK)
 	webhook, err := NewWebhook(to.URL, "")
 	must(t, err)
 	must(t, webhook.Send(t.Context(), testAlert()))
-	if signature := to.deliveries()[0].header.Get("webhook-signature"); signature != "" {
+	if signature := to.Deliveries()[0].Header.Get("webhook-signature"); signature != "" {
 		t.Errorf("signed with no secret: %q", signature)
 	}
 }
@@ -175,7 +125,7 @@ func TestWebhookSettings(t *testing.T) {
 
 func TestWebhookFailures(t *testing.T) {
 	t.Parallel()
-	elsewhere := newReceiver(t, http.StatusOK)
+	elsewhere := webhooktest.New(t, http.StatusOK)
 	for name, handler := range map[string]http.HandlerFunc{
 		"ServerError": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"ClientError": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) },
@@ -211,7 +161,7 @@ func TestWebhookFailures(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := len(elsewhere.deliveries()); n != 0 {
+		if n := len(elsewhere.Deliveries()); n != 0 {
 			t.Errorf("a redirect was followed %d times", n)
 		}
 	})
@@ -231,7 +181,7 @@ func TestWebhookEndlessAnswer(t *testing.T) {
 	defer server.Close()
 	webhook, err := NewWebhook(server.URL, "raw")
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, webhook.Send(ctx, testAlert()))
 }
@@ -271,8 +221,8 @@ func TestWebhookRefusal(t *testing.T) {
 // While a receiver rests it is sent nothing; afterwards it is.
 func TestWebhookRests(t *testing.T) {
 	t.Parallel()
-	to := newReceiver(t, http.StatusServiceUnavailable)
-	to.header("Retry-After", "1")
+	to := webhooktest.New(t, http.StatusServiceUnavailable)
+	to.SetHeader("Retry-After", "1")
 	webhook, err := NewWebhook(to.URL, "raw")
 	must(t, err)
 	began := time.Now()
@@ -280,12 +230,12 @@ func TestWebhookRests(t *testing.T) {
 	if err := webhook.Send(t.Context(), testAlert()); !errors.As(err, &refused) || refused.Rest != time.Second {
 		t.Fatalf("error is %v, want a refusal with a rest", err)
 	}
-	to.answer(http.StatusOK)
+	to.Answer(http.StatusOK)
 	eventually(t, "it is sent", func() bool { return webhook.Send(t.Context(), testAlert()) == nil })
 	if took := time.Since(began); took < time.Second {
 		t.Errorf("sent again after %s", took)
 	}
-	if n := len(to.deliveries()); n != 2 {
+	if n := len(to.Deliveries()); n != 2 {
 		t.Errorf("%d deliveries, want 2", n)
 	}
 }
@@ -308,4 +258,39 @@ func TestWebhookTimeout(t *testing.T) {
 		}
 		_ = theirs.Close()
 	})
+}
+
+func TestWaitDoublesTheAge(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ age, least, most time.Duration }{
+		{0, 4 * time.Second, 6 * time.Second},
+		{time.Minute, 48 * time.Second, 72 * time.Second},
+		{20 * time.Hour, 48 * time.Minute, 72 * time.Minute},
+	} {
+		for range 100 {
+			if d := wait(test.age, 0); d < test.least || d > test.most {
+				t.Errorf("at %s the wait is %s, want %s to %s", test.age, d, test.least, test.most)
+			}
+			if d := wait(test.age, maxRest); d < maxRest || d > 6*maxRest/5 {
+				t.Errorf("at %s and a rest of %s the wait is %s", test.age, maxRest, d)
+			}
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }

@@ -1,4 +1,4 @@
-package jobs
+package alert
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ const (
 	secretPrefix = "whsec_"
 )
 
-// Alert is one message for a person.
+// Alert is one message to operators.
 type Alert struct {
 	// ID is the webhook-id, the same in every retry: a receiver tells repeats by it.
 	ID        uuid.UUID

@@ -1,4 +1,4 @@
-package jobs
+package alert
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 )
 
 // maxRest bounds what a receiver can ask for: an alert waits no longer than it would
-// between its last tries.
-const maxRest = alertWaitMax
+// between its last attempts.
+const maxRest = waitMax
 
 // RefusedError is an answer that took no message.
 type RefusedError struct {
