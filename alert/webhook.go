@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"holdfast/internal/webhookkey"
 )
 
 const (
@@ -23,8 +24,6 @@ const (
 	webhookTimeout = 15 * time.Second
 	// maxWebhookAnswer is how much of an answer is read; only its status counts.
 	maxWebhookAnswer = 4 << 10
-
-	secretPrefix = "whsec_"
 )
 
 // Alert is one message to operators.
@@ -53,25 +52,13 @@ func NewWebhook(rawURL, secret string) (*Webhook, error) {
 		// The URL may carry credentials, so it is not repeated.
 		return nil, errors.New("webhook URL is not an absolute http or https URL")
 	}
-	signer, err := newSigner(secret)
-	if err != nil {
-		return nil, err
+	var signer *standardwebhooks.Webhook
+	if secret != "" {
+		if signer, err = webhookkey.Parse(secret); err != nil {
+			return nil, fmt.Errorf("webhook secret: %w", err)
+		}
 	}
 	return &Webhook{url: rawURL, signer: signer, client: newWebhookClient()}, nil
-}
-
-func newSigner(secret string) (*standardwebhooks.Webhook, error) {
-	if secret == "" {
-		return nil, nil
-	}
-	if !strings.HasPrefix(secret, secretPrefix) {
-		return standardwebhooks.NewWebhookRaw([]byte(secret))
-	}
-	signer, err := standardwebhooks.NewWebhook(secret)
-	if err != nil || secret == secretPrefix {
-		return nil, errors.New("webhook secret is not base64 behind " + secretPrefix)
-	}
-	return signer, nil
 }
 
 func newWebhookClient() *http.Client {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,16 +72,24 @@ func bearer(r *http.Request) string {
 }
 
 func clientsOnly(next http.Handler) http.Handler {
-	return onlyFor(auth.ScopeClient, "this takes a client's key: an operator buys nothing", next)
+	return onlyFor("this takes a client's key: an operator buys nothing", next, auth.ScopeClient)
 }
 
 func operatorsOnly(next http.Handler) http.Handler {
-	return onlyFor(auth.ScopeOperator, "this takes an operator's key", next)
+	return onlyFor("this takes an operator's key", next, auth.ScopeOperator)
 }
 
-func onlyFor(scope, detail string, next http.Handler) http.Handler {
+func clientsAndOperators(next http.Handler) http.Handler {
+	return onlyFor("this takes a client's or an operator's key", next, auth.ScopeClient, auth.ScopeOperator)
+}
+
+func brokersOnly(next http.Handler) http.Handler {
+	return onlyFor("this takes a broker's key", next, auth.ScopeBroker)
+}
+
+func onlyFor(detail string, next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if auth.From(r.Context()).Scope != scope {
+		if !slices.Contains(scopes, auth.From(r.Context()).Scope) {
 			refuse(w, r, because(forbidden, detail))
 			return
 		}

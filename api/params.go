@@ -44,6 +44,9 @@ type Params struct {
 	// refused, what waits is answered. Optional.
 	ShuttingDown <-chan struct{}
 
+	// Events verifies the signatures of broker events. Optional: they need none without it.
+	Events *EventVerifier
+
 	Limits Limits
 	Log    *slog.Logger
 }

@@ -21,6 +21,7 @@ func (a *api) routes() *chi.Mux {
 	a.openRoutes(r)
 	a.clientRoutes(r)
 	a.operatorRoutes(r)
+	a.brokerRoutes(r)
 	a.consoleRoutes(r)
 	return r
 }
@@ -43,14 +44,14 @@ func (a *api) openRoutes(r chi.Router) {
 func (a *api) clientRoutes(r chi.Router) {
 	key := r.With(a.authenticate, a.limitRate)
 	key.With(clientsOnly, a.bound).Post("/v1/purchases", handle(a.submit))
-	b := key.With(a.bound)
+	b := key.With(clientsAndOperators, a.bound)
 	get(b, "/v1/purchases", a.listPurchases)
 	get(b, "/v1/purchases/{id}", a.getPurchase)
 	get(b, "/v1/purchases/{id}/history", a.getHistory)
 	get(b, "/v1/accounts/{id}", a.getAccount)
 	b.Post("/v1/stream-tickets", handle(a.issueTicket))
 	if a.Streams != nil {
-		r.With(a.authenticateStream, a.limitRate, a.bound).Method(http.MethodGet, "/v1/events", a.Streams)
+		r.With(a.authenticateStream, a.limitRate, clientsAndOperators, a.bound).Method(http.MethodGet, "/v1/events", a.Streams)
 	}
 }
 
@@ -65,6 +66,11 @@ func (a *api) operatorRoutes(r chi.Router) {
 	get(o, "/v1/summary", a.summary)
 	get(o, "/v1/findings", a.listFindings)
 	o.Post("/v1/findings/{id}/closing", handle(a.closeFinding))
+}
+
+// brokerRoutes are for a broker's key.
+func (a *api) brokerRoutes(r chi.Router) {
+	r.With(a.authenticate, a.limitRate, brokersOnly, a.bound).Post("/v1/broker-events", handle(a.brokerEvent))
 }
 
 // consoleRoutes require an operator session. They have slots of their own, so that

@@ -85,6 +85,7 @@ func (w *world) buildParams() api.Params {
 	})
 	client, err := httpbroker.New(httpbroker.Config{
 		URL: server.URL, Timeout: brokerTimeout, KeyRetention: 24 * time.Hour, Settle: 10 * time.Second, Idempotent: true, Name: "test",
+		ProcessingInterval: 5 * time.Second,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	// ErrScope: a scope that is none, a client without an account, an operator with one.
-	ErrScope = errors.New("a client key needs an account, an operator key has none")
+	// ErrScope: an unknown scope, a client without an account, another scope with one.
+	ErrScope = errors.New("a client key needs an account, other keys have none")
 	// ErrAccountNotFound: a key for an account that does not exist.
 	ErrAccountNotFound = errors.New("account not found")
 	// ErrKeyNotFound: there is no key with this id.
@@ -39,7 +39,7 @@ type Key struct {
 // CreateParams of a key.
 type CreateParams struct {
 	Scope string
-	// AccountID is set for a client and empty for an operator.
+	// AccountID is set for a client and empty for other scopes.
 	AccountID string
 	// Lifetime after which the key ends by itself; zero for never.
 	Lifetime time.Duration
@@ -122,7 +122,7 @@ func validScope(scope, accountID string) bool {
 	switch scope {
 	case ScopeClient:
 		return accountID != ""
-	case ScopeOperator:
+	case ScopeOperator, ScopeBroker:
 		return accountID == ""
 	}
 	return false

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// The two scopes. A client is bound to one account, an operator to none.
+// The scopes. A client is bound to one account, an operator and a broker to none. A broker
+// may only report events, so its key exposes nothing.
 const (
 	ScopeClient   = "client"
 	ScopeOperator = "operator"
+	ScopeBroker   = "broker"
 )
 
 // EnvironmentKeyID is the id of the operator key that the environment gives.
@@ -22,7 +24,7 @@ var ErrUnauthorized = errors.New("unauthorized")
 type Principal struct {
 	KeyID string
 	Scope string
-	// AccountID is a client's account, empty for an operator.
+	// AccountID is a client's account, otherwise empty.
 	AccountID string
 	// ExpiresAt is when the credential ends by itself; zero where it does not.
 	ExpiresAt time.Time
@@ -43,7 +45,7 @@ func (p Principal) Actor() string {
 
 // May reports whether p may see what belongs to an account.
 func (p Principal) May(accountID string) bool {
-	return p.Operator() || p.AccountID == accountID
+	return p.Operator() || p.Scope == ScopeClient && p.AccountID == accountID
 }
 
 type principalKey struct{}

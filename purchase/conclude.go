@@ -71,7 +71,7 @@ func resultOf(status Status) string {
 
 func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, bool, error) {
 	text, truncated := truncate(by.answer.Body, MaxStoredBody)
-	_, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
+	deferred, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
 		Reason: pointer(d.reason), ReplayCode: pointer(sanitizeReason(d.replayCode)), Absences: d.absences,
 		NamesOrder: namesOrder(by.answer), OrderID: pointer(sanitizeText(by.answer.OrderID)),
@@ -86,7 +86,11 @@ func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchang
 	if err != nil {
 		return PassOutcome{}, false, fmt.Errorf("defer pass: %w", orderIDTaken(err))
 	}
-	return PassOutcome{Result: resultDeferred, Again: max(d.wait, minAgain)}, true, nil
+	wait := d.wait
+	if deferred.NextRetry != nil && !deferred.NextRetry.After(deferred.UpdatedAt) { // made due during the pass
+		wait = 0
+	}
+	return PassOutcome{Result: resultDeferred, Again: max(wait, minAgain)}, true, nil
 }
 
 func pointer(s string) *string {

@@ -12,9 +12,12 @@ import (
 	"holdfast/purchase/db"
 )
 
-// noteListed is the code of the note on a purchase that became due because the broker's list
-// names its order.
-const noteListed = "order_listed"
+// The codes of the notes on a purchase that became due because the broker's list names its
+// order, or because the broker reported an event.
+const (
+	noteListed      = "order_listed"
+	noteBrokerEvent = "broker_event"
+)
 
 // ExpediteListed makes those of ids that are UNKNOWN due now, because the broker's list names
 // an order for each. It proves nothing about them: the next pass looks them up.
@@ -33,20 +36,35 @@ func (s *Service) ExpediteListed(ctx context.Context, ids []uuid.UUID) error {
 
 func (s *Service) expediteListed(ctx context.Context, ids []uuid.UUID) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		queries := db.New(tx)
-		due, err := queries.ManyDueNow(ctx, string(Unknown), ids)
+		due, err := db.New(tx).ManyDueNow(ctx, string(Unknown), ids)
 		if err != nil {
 			return fmt.Errorf("make listed purchases due: %w", err)
 		}
-		if len(due) == 0 {
-			return nil
-		}
-		err = queries.InsertNotes(ctx, db.InsertNotesParams{
-			Ids: due, Code: noteListed, Detail: "the broker's list names its order; due now", Actor: actorWorker,
-		})
-		if err != nil {
-			return fmt.Errorf("note listed purchases: %w", err)
-		}
-		return s.scheduler.ScheduleTx(ctx, tx, Work{Purchases: due})
+		return s.noteDue(ctx, tx, due, noteListed, "the broker's list names its order; due now")
 	})
+}
+
+// ExpediteOrder makes the purchase with this broker key due now if it is UNKNOWN, because the
+// broker reported an event of its order. An unknown key, and a purchase in another status or
+// already due, is no error. It proves nothing: the next pass looks the order up.
+func (s *Service) ExpediteOrder(ctx context.Context, brokerKey string) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		due, err := db.New(tx).OrderDueNow(ctx, brokerKey)
+		if err != nil {
+			return fmt.Errorf("make reported purchase due: %w", err)
+		}
+		return s.noteDue(ctx, tx, due, noteBrokerEvent, "the broker reported an event of its order; due now")
+	})
+}
+
+// noteDue notes why purchases became due and makes sure that each has a job that runs now.
+func (s *Service) noteDue(ctx context.Context, tx pgx.Tx, due []uuid.UUID, code, why string) error {
+	if len(due) == 0 {
+		return nil
+	}
+	err := db.New(tx).InsertNotes(ctx, db.InsertNotesParams{Ids: due, Code: code, Detail: why, Actor: actorWorker})
+	if err != nil {
+		return fmt.Errorf("note purchases made due: %w", err)
+	}
+	return s.scheduler.ScheduleTx(ctx, tx, Work{Purchases: due})
 }

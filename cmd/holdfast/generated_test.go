@@ -38,6 +38,7 @@ func TestGeneratedRequests(t *testing.T) {
 	w := setup(t, "HOLDFAST_BREAKER_FAILURES=0", "HOLDFAST_LOG_LEVEL=info")
 	must(t, w.settings, "account", "create", "--id", "acct-2", "--currency", "JPY", "--available", "10000")
 	other := lastLine(must(t, w.settings, "key", "create", "--scope", "client", "--account", "acct-2"))
+	broker := lastLine(must(t, w.settings, "key", "create", "--scope", "broker"))
 	s := launch(t, w.settings)
 	described, err := s.call(http.MethodGet, "/openapi.json", "", "")
 	if err != nil {
@@ -53,7 +54,7 @@ func TestGeneratedRequests(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range uint64(fuzzClients) {
 		g := apicheck.NewGenerator(spec, rand.New(rand.NewPCG(seed, i)),
-			apicheck.Keys{Client: w.client, Operator: w.operator, Others: []string{other, "unknown", "hf_client_" + strings.Repeat("x", 9000)}},
+			apicheck.Keys{Client: w.client, Operator: w.operator, Broker: broker, Others: []string{other, "unknown", "hf_client_" + strings.Repeat("x", 9000)}},
 			w.known(s))
 		clients.Go(func() { run.drive(g, s.addr) })
 	}

@@ -32,7 +32,7 @@ func withKeys(ctx context.Context, a *cli, open app.Opener, use func(ctx context
 }
 
 type keyCreateCommand struct {
-	Scope     string        `required:"" enum:"client,operator" placeholder:"client|operator" help:"What the key is for."`
+	Scope     string        `required:"" enum:"client,operator,broker" placeholder:"client|operator|broker" help:"What the key is for; broker: reporting broker events, nothing else."`
 	Account   string        `placeholder:"ID" help:"The account of a client key."`
 	ExpiresIn time.Duration `placeholder:"DURATION" help:"End the key by itself after this; never by default."`
 	JSON      bool          `help:"Print JSON."`
@@ -43,7 +43,7 @@ func (k *keyCreateCommand) Run(ctx context.Context, a *cli) error {
 		return &usageError{"--scope client needs --account: the account that the key is for"}
 	}
 	if k.Scope != auth.ScopeClient && k.Account != "" {
-		return &usageError{"--account is for --scope client alone: an operator's key is for all of them"}
+		return &usageError{"--account is for --scope client only: other keys belong to no account"}
 	}
 	if k.ExpiresIn < 0 {
 		return &usageError{"--expires-in must not be negative"}

@@ -115,10 +115,27 @@ func (n *node) handler(ctx context.Context) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Events, err = n.eventVerifier(); err != nil {
+		return nil, err
+	}
 	p.Purchases, p.Accounts, p.Switches, p.Keys, p.Gate = n.requested, n.accounts, n.switches, n.keys, n.gate
 	p.Queues = func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, n.requests) }
 	p.Streams, p.River, p.Hub = n.streams, jobsPage, n.outbox.Hub
 	return api.New(p), nil
+}
+
+// eventVerifier accepts a broker event signed with the secret of any broker served here. If
+// one broker has a secret, every event must be signed.
+func (n *node) eventVerifier() (*api.EventVerifier, error) {
+	var secrets []string
+	for _, b := range n.config.Brokers {
+		secrets = append(secrets, b.EventsSecret)
+	}
+	verifier, err := api.NewEventVerifier(secrets...)
+	if err != nil {
+		return nil, fmt.Errorf("HOLDFAST_BROKER_EVENTS_SECRET is %w", err)
+	}
+	return verifier, nil
 }
 
 // jobsPage is River's own page. It reads and changes jobs and runs none.

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"holdfast/internal/webhookkey"
 )
 
 // The kinds of brokers.
@@ -72,7 +74,7 @@ func readBroker(r *reader, kind, name string) Broker {
 		Rate:               r.number("HOLDFAST_BROKER_RATE", "above 0", positive),
 		Budget:             r.number("HOLDFAST_BROKER_BUDGET", "from 0", func(v float64) bool { return v == 0 || positive(v) }),
 		MaxInFlight:        r.integer("HOLDFAST_BROKER_MAX_IN_FLIGHT", 1, 100_000),
-		EventsSecret:       r.key("HOLDFAST_BROKER_EVENTS_SECRET"),
+		EventsSecret:       readEventsSecret(r),
 		BreakerFailures:    r.integer("HOLDFAST_BREAKER_FAILURES", 0, 1_000_000),
 		BreakerOpen:        r.duration("HOLDFAST_BREAKER_OPEN", time.Millisecond),
 		RetryBase:          r.duration("HOLDFAST_RETRY_BASE", time.Millisecond),
@@ -100,6 +102,14 @@ func readNamespace(r *reader) string {
 		r.errorf("%s is %q, must be 1 to 16 of a-z and 0-9", r.label("HOLDFAST_BROKER_KEY_NAMESPACE"), text)
 	}
 	return text
+}
+
+func readEventsSecret(r *reader) string {
+	secret := r.key("HOLDFAST_BROKER_EVENTS_SECRET")
+	if _, err := webhookkey.Parse(secret); err != nil {
+		r.errorf("%s is %s", r.label("HOLDFAST_BROKER_EVENTS_SECRET"), err)
+	}
+	return secret
 }
 
 var kinds = []string{Sandbox, HTTP, Alpaca, AlpacaBroker}

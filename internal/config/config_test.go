@@ -116,6 +116,7 @@ func TestConfigRefused(t *testing.T) {
 		"QuotedDatabase":    {[]string{`HOLDFAST_DATABASE_URL="postgres://u@h/db"`}, []string{"HOLDFAST_DATABASE_URL", "quotes"}},
 		"SingleQuotes":      {[]string{"DATABASE_URL='postgres://u@h/db'"}, []string{"DATABASE_URL", "quotes"}},
 		"ShortOperatorKey":  {[]string{"HOLDFAST_OPERATOR_KEY=nineteen-characters"}, []string{"HOLDFAST_OPERATOR_KEY", "20"}},
+		"EventsSecret":      {[]string{"HOLDFAST_BROKER_EVENTS_SECRET=whsec_????????????????"}, []string{"HOLDFAST_BROKER_EVENTS_SECRET", "base64"}},
 		"ShortSecret":       {[]string{"HOLDFAST_ALERT_WEBHOOK_URL=https://x", "HOLDFAST_ALERT_WEBHOOK_SECRET=whsec_YQ=="}, []string{"HOLDFAST_ALERT_WEBHOOK_SECRET", "20"}},
 		"Namespace":         {[]string{"HOLDFAST_BROKER_KEY_NAMESPACE=Prod"}, []string{"HOLDFAST_BROKER_KEY_NAMESPACE", "Prod"}},
 		"BrokerName":        {[]string{"HOLDFAST_BROKER_NAME=a b"}, []string{"HOLDFAST_BROKER_NAME", "a b"}},

@@ -98,6 +98,36 @@ func (q *Queries) ManyDueNow(ctx context.Context, unknown string, ids []uuid.UUI
 	return items, nil
 }
 
+const orderDueNow = `-- name: OrderDueNow :many
+UPDATE transaction_history
+SET next_retry = now(),
+    updated_at = now()
+WHERE broker_key = $1 AND status = 'UNKNOWN' AND next_retry > now()
+RETURNING id
+`
+
+// A broker's event: the next pass is due at once. A pass in progress keeps its lease. The
+// status is written out, because the partial index on the key must serve every plan.
+func (q *Queries) OrderDueNow(ctx context.Context, brokerKey string) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, orderDueNow, brokerKey)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const selectReconcilable = `-- name: SelectReconcilable :many
 SELECT id, version, status FROM transaction_history
 WHERE status = $1::text

@@ -150,7 +150,8 @@ const deferPass = `-- name: DeferPass :one
 WITH deferred AS (
     UPDATE transaction_history h
     SET attempts      = h.attempts + $1::integer,
-        next_retry    = now() + make_interval(secs => $2::double precision),
+        next_retry    = CASE WHEN h.next_retry < h.leased_until THEN now()
+                             ELSE now() + make_interval(secs => $2::double precision) END,
         leased_until  = NULL,
         reason        = COALESCE($3, h.reason),
         send_until    = CASE WHEN $4::bigint = 0 THEN h.send_until END,
@@ -264,7 +265,8 @@ type DeferPassRow struct {
 }
 
 // Ends a pass that settled nothing. Returns no row if the claim was lost. The exchange is
-// kept in any case.
+// kept in any case. A purchase that was made due during the pass is due again at once: what
+// the broker then reported may be newer than its answer.
 func (q *Queries) DeferPass(ctx context.Context, arg DeferPassParams) (DeferPassRow, error) {
 	row := q.db.QueryRow(ctx, deferPass,
 		arg.Passes,

@@ -123,6 +123,10 @@ CREATE UNIQUE INDEX transaction_history_broker_order_id_idx
 CREATE INDEX transaction_history_unknown_retry_idx
     ON transaction_history (next_retry) WHERE status = 'UNKNOWN';
 
+-- OrderDueNow: the purchase that a broker's event names. Only what is UNKNOWN can become due.
+CREATE INDEX transaction_history_unknown_key_idx
+    ON transaction_history (broker_key) WHERE status = 'UNKNOWN';
+
 -- The sweep of stale PENDING, the counts of what is open, lists of what is open. Ids
 -- are UUIDv7, so their order is the order of birth.
 CREATE INDEX transaction_history_open_idx

@@ -55,7 +55,7 @@ CREATE TABLE api_key (
     CONSTRAINT api_key_hash_key UNIQUE (hash),
     CONSTRAINT api_key_account_fkey FOREIGN KEY (account_id) REFERENCES account (id),
     CONSTRAINT api_key_scope_check
-        CHECK (scope IN ('client', 'operator') AND (scope = 'client') = (account_id IS NOT NULL))
+        CHECK (scope IN ('client', 'operator', 'broker') AND (scope = 'client') = (account_id IS NOT NULL))
 );
 
 -- One-use tickets for EventSource, which cannot send a header.

@@ -15,8 +15,8 @@ import (
 // Keys are who may ask: an operator, the client that the known values are of, and
 // others, some of whom nobody knows.
 type Keys struct {
-	Client, Operator string
-	Others           []string
+	Client, Operator, Broker string
+	Others                   []string
 }
 
 // Generator makes requests out of a description. What it draws depends on its random
@@ -151,7 +151,9 @@ func (g *Generator) key(o operation) string {
 	switch {
 	case o.Security != nil && len(*o.Security) == 0:
 		return ""
-	case slices.Contains(o.Tags, "Operators") || o.Responses.Value("403") != nil && o.OperationID != "createPurchase":
+	case slices.Contains(o.Tags, "Brokers"):
+		return g.Keys.Broker
+	case slices.Contains(o.Tags, "Operators"):
 		return g.Keys.Operator
 	}
 	return g.Keys.Client

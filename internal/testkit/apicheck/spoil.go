@@ -81,7 +81,7 @@ func (g *Generator) mutate(d *draft) {
 
 func spoilKey(g *Generator, d *draft) bool {
 	d.header = slices.DeleteFunc(d.header, func(f Field) bool { return f.Name == "Authorization" })
-	if key := pick(g, append([]string{g.Keys.Client, g.Keys.Operator, ""}, g.Keys.Others...)); key != "" {
+	if key := pick(g, append([]string{g.Keys.Client, g.Keys.Operator, g.Keys.Broker, ""}, g.Keys.Others...)); key != "" {
 		d.header = append(d.header, Field{"Authorization", pick(g, []string{"Bearer ", "bearer ", "Bearer  ", "Token "}) + key})
 	}
 	return true

@@ -25,6 +25,15 @@ SET next_retry = now(),
 WHERE h.id = ANY (ARRAY(SELECT l.id FROM locked l)) AND h.status = @unknown::text
 RETURNING h.id;
 
+-- name: OrderDueNow :many
+-- A broker's event: the next pass is due at once. A pass in progress keeps its lease. The
+-- status is written out, because the partial index on the key must serve every plan.
+UPDATE transaction_history
+SET next_retry = now(),
+    updated_at = now()
+WHERE broker_key = @broker_key AND status = 'UNKNOWN' AND next_retry > now()
+RETURNING id;
+
 -- name: InsertNotes :exec
 INSERT INTO purchase_note (transaction_id, code, detail, actor)
 SELECT unnest(@ids::uuid[]), @code, @detail, @actor;

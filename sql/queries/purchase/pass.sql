@@ -83,11 +83,13 @@ FROM attempt a, intended i;
 
 -- name: DeferPass :one
 -- Ends a pass that settled nothing. Returns no row if the claim was lost. The exchange is
--- kept in any case.
+-- kept in any case. A purchase that was made due during the pass is due again at once: what
+-- the broker then reported may be newer than its answer.
 WITH deferred AS (
     UPDATE transaction_history h
     SET attempts      = h.attempts + @passes::integer,
-        next_retry    = now() + make_interval(secs => @wait::double precision),
+        next_retry    = CASE WHEN h.next_retry < h.leased_until THEN now()
+                             ELSE now() + make_interval(secs => @wait::double precision) END,
         leased_until  = NULL,
         reason        = COALESCE(sqlc.narg(reason), h.reason),
         send_until    = CASE WHEN @attempt_id::bigint = 0 THEN h.send_until END,
