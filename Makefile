@@ -10,7 +10,7 @@ SQLC := bin/sqlc
 CODEGEN := bin/oapi-codegen
 TOOLS := tools/go.mod tools/go.sum
 
-.PHONY: help run build test soak fuzz lint client fmt generate verify bench postgres browser peers clean
+.PHONY: help run build test soak fuzz lint client fmt generate verify bench model postgres browser peers clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ verify: $(SQLC) ## prove that generated code and the module file are current
 bench: postgres build ## measure Holdfast next to a baseline of the same run (half an hour)
 	$(GO) build -o bin/bench ./bench
 	bin/bench
+
+model: ## check the model of the purchase protocol in docs/model with Spin (two minutes)
+	@scripts/model.sh
 
 postgres: ## make sure of a Postgres server to run (package manager, else npm)
 	@scripts/postgres.sh
