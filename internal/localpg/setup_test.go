@@ -45,10 +45,12 @@ func own(dir string) {
 	select {}
 }
 
-// owner starts a process that owns the folder, and returns it and its postmaster.
-func owner(t *testing.T, dir string) (*exec.Cmd, int) {
+// owner starts a process that owns the folder, below the commands of wrap if there are any,
+// and returns it and its postmaster's process id, as that process sees it.
+func owner(t *testing.T, dir string, wrap ...string) (*exec.Cmd, int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	command := append(wrap, os.Args[0])
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), ownerOf+"="+dir)
 	out, err := cmd.StdoutPipe()
 	check(t, err)
