@@ -76,6 +76,9 @@ type Query struct {
 	Key string
 	// Account is the account's name at the broker.
 	Account string
+	// SendBefore is when the lookup must have been sent; after it nothing is sent and the
+	// answer is NotSent. The zero time sets no limit beyond the context's.
+	SendBefore time.Time
 }
 
 // Window selects a broker's orders by creation time: from Since (inclusive) until Until

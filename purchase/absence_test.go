@@ -1,6 +1,7 @@
 package purchase_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -72,6 +73,47 @@ func TestAbsenceNeedsConsecutiveLookupsASettleTimeApart(t *testing.T) {
 			if n := len(b.broker.placed(p)); n != 2 {
 				t.Errorf("placed %d times, want 2", n)
 			}
+			b.audit()
+		})
+	}
+}
+
+// A lookup whose answer was never stored may have found the order: the count starts again.
+func TestALookupThatWasNotStoredRestartsTheProof(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(b *bundle, p purchase.Purchase){
+		"ItsProcessDied": func(b *bundle, _ purchase.Purchase) {
+			b.exec("UPDATE transaction_history SET claim = claim + 1, leased_until = now() - interval '1 second'")
+		},
+		"ItWasStopped": func(b *bundle, p purchase.Purchase) {
+			ctx, cancel := context.WithCancel(b.t.Context())
+			b.broker.script(nil, func(string) reply {
+				cancel()
+				return reply{drop: true}
+			})
+			b.due(p)
+			if _, err := b.Pass(ctx, p.ID, 0); err == nil {
+				b.t.Error("a stopped pass returned no error")
+			}
+		},
+	}
+	for name, lose := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, twoLookups)
+			p := b.refusedReplay()
+			look := func() {
+				b.broker.script(nil, absent)
+				b.age(p.ID, 11*time.Second)
+				b.pass(p.ID)
+			}
+			look()
+			b.age(p.ID, 11*time.Second)
+			lose(b, p)
+			look()
+			b.wantEnd(b.get(p.ID), purchase.Unknown, "connection_closed", "")
+			look()
+			b.wantEnd(b.get(p.ID), purchase.Rejected, "market_closed", purchase.ByReplay)
 			b.audit()
 		})
 	}

@@ -52,6 +52,8 @@ type pass struct {
 	unknownAge, createdAge, sentAge, absentAge time.Duration
 	// validFor is the time that was left until valid_until.
 	validFor time.Duration
+	// uncertain: its lookup proved nothing, which restarts the proof of absence.
+	uncertain bool
 	// job carries it; 0: none does.
 	job int64
 }
@@ -99,7 +101,7 @@ func (s *Service) throttled(ctx context.Context, cause error) (PassOutcome, erro
 	return PassOutcome{Result: resultPostponed, Again: spread(s.policy.RescueAfter/2, 0.5)}, nil
 }
 
-// enter asks the gate for one call; where it is refused, the pass is put off.
+// enter asks the gate for one call; if it is refused, the pass is postponed.
 func (s *Service) enter() (*broker.Call, PassOutcome, error) {
 	call, err := s.gate.Enter()
 	var closed *broker.ClosedError
@@ -187,8 +189,11 @@ func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutc
 		return PassOutcome{Result: resultPostponed, Again: minAgain}, s.release(ctx, p, 0)
 	}
 	answer := s.exchange(ctx, callLookup, p.row.BrokerKey, call, func(ctx context.Context) broker.Answer {
-		return s.broker.Lookup(ctx, broker.Query{Key: p.row.BrokerKey, Account: p.row.BrokerAccount})
+		return s.broker.Lookup(ctx, broker.Query{
+			Key: p.row.BrokerKey, Account: p.row.BrokerAccount, SendBefore: p.began.Add(sendWindow),
+		})
 	})
+	p.uncertain = answer.Verdict == broker.Uncertain
 	if err := ctx.Err(); err != nil && answer.Verdict == broker.Uncertain {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
@@ -218,7 +223,7 @@ func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.C
 	return answer
 }
 
-// giveBack returns a claim whose pass was stopped before it could decide, by a shutdown
+// releaseClaim gives up a claim whose pass was stopped before it could decide, by a shutdown
 // or the end of its lease; the pass is no attempt.
 func (s *Service) releaseClaim(ctx context.Context, p *pass, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
@@ -238,10 +243,10 @@ func (s *Service) postpone(ctx context.Context, p *pass, outcome PassOutcome, ca
 
 func (s *Service) release(ctx context.Context, p *pass, wait time.Duration) error {
 	err := db.New(s.pool).ReleaseClaim(ctx, db.ReleaseClaimParams{
-		ID: p.row.ID, Claim: p.row.Claim, Wait: wait.Seconds(), Unknown: string(Unknown),
+		ID: p.row.ID, Claim: p.row.Claim, Wait: wait.Seconds(), Unknown: string(Unknown), Uncertain: p.uncertain,
 	})
 	if err != nil {
-		return fmt.Errorf("give claim back: %w", err)
+		return fmt.Errorf("release claim: %w", err)
 	}
 	return nil
 }

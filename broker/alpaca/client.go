@@ -134,7 +134,7 @@ func (c *client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
 	}
 	parameters := url.Values{"client_order_id": {query.Key}}
 	// A "not found" need not name the order: its connection must not carry another's.
-	reply := c.wire.GetFresh(ctx, path+":by_client_order_id?"+parameters.Encode())
+	reply := c.wire.GetFresh(ctx, path+":by_client_order_id?"+parameters.Encode(), query.SendBefore)
 	answer := reply.Answer()
 	switch {
 	case reply.Status == http.StatusOK:

@@ -42,7 +42,7 @@ func (c *Client) List(ctx context.Context, window broker.Window) (broker.Page, e
 		"after": {from.Add(-overlap).UTC().Format(time.RFC3339Nano)}, // exclusive
 		"until": {window.Until.UTC().Format(time.RFC3339Nano)},
 	}
-	reply := c.wire.GetFresh(ctx, "/v2/orders?"+query.Encode())
+	reply := c.wire.GetFresh(ctx, "/v2/orders?"+query.Encode(), time.Time{})
 	if reply.Status != http.StatusOK || reply.Fault != "" {
 		return broker.Page{}, fmt.Errorf("list orders: status %d: %s", reply.Status, reply.Answer().Reason)
 	}

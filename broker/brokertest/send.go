@@ -8,7 +8,7 @@ import (
 	"holdfast/broker"
 )
 
-// exerciseSendBefore: an order that is too late is not sent, and one that was sent in time
+// exerciseSendBefore: an order or a lookup that is too late is not sent, and one that was sent in time
 // is waited for.
 func exerciseSendBefore(t *testing.T, d Dialect) {
 	b := d.setup(t, patient)
@@ -20,6 +20,10 @@ func exerciseSendBefore(t *testing.T, d Dialect) {
 	defer cancel()
 	if answer := b.broker.Place(expired, b.request(t, theKey)); answer.Verdict != broker.NotSent {
 		t.Errorf("with an expired context: %s %s, want not sent", answer.Verdict, answer.Reason)
+	}
+	late := broker.Query{Key: theKey, Account: d.Order.Account, SendBefore: time.Now().Add(-time.Millisecond)}
+	if answer := b.broker.Lookup(t.Context(), late); answer.Verdict != broker.NotSent || answer.Reason != broker.Timeout {
+		t.Errorf("lookup too late: %s %s, want not sent", answer.Verdict, answer.Reason)
 	}
 	if n := len(b.server.Requests()); n != 0 {
 		t.Errorf("%d requests on the wire", n)

@@ -118,7 +118,7 @@ func (c *Client) Place(ctx context.Context, request broker.Request) broker.Answe
 
 // Lookup implements [broker.Broker].
 func (c *Client) Lookup(ctx context.Context, query broker.Query) broker.Answer {
-	reply := c.wire.Get(ctx, "/v1/orders/by-client-order-id/"+url.PathEscape(query.Key))
+	reply := c.wire.Get(ctx, "/v1/orders/by-client-order-id/"+url.PathEscape(query.Key), query.SendBefore)
 	answer := reply.Answer()
 	switch {
 	case reply.Status == http.StatusOK:

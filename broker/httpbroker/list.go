@@ -25,7 +25,7 @@ func (c *Client) List(ctx context.Context, window broker.Window) (broker.Page, e
 		query.Set("cursor", window.Cursor)
 	}
 	// A page does not name its window: its connection must not carry another answer.
-	reply := c.wire.GetFresh(ctx, "/v1/orders?"+query.Encode())
+	reply := c.wire.GetFresh(ctx, "/v1/orders?"+query.Encode(), time.Time{})
 	switch {
 	case reply.Status == http.StatusNotFound, reply.Status == http.StatusMethodNotAllowed, reply.Status == http.StatusNotImplemented:
 		return broker.Page{}, fmt.Errorf("%w: it answered %d", broker.ErrCannotList, reply.Status)

@@ -98,15 +98,16 @@ func (c *Client) Post(ctx context.Context, post Post) Reply {
 }
 
 // Get asks once for path, which is already escaped. Its connection may have carried
-// another answer, so the answer must name what it is about.
-func (c *Client) Get(ctx context.Context, path string) Reply {
-	return c.exchange(ctx, call{http: c.pooled, method: http.MethodGet, path: path, body: empty{}})
+// another answer, so the answer must name what it is about. Nothing is sent after sendBefore;
+// the zero time sets no limit beyond the context's.
+func (c *Client) Get(ctx context.Context, path string, sendBefore time.Time) Reply {
+	return c.exchange(ctx, call{http: c.pooled, method: http.MethodGet, path: path, body: empty{}, sendBefore: sendBefore})
 }
 
 // GetFresh is Get on a connection of its own, for answers that do not name what they are
 // about.
-func (c *Client) GetFresh(ctx context.Context, path string) Reply {
-	return c.exchange(ctx, call{http: c.fresh, method: http.MethodGet, path: path, body: empty{}})
+func (c *Client) GetFresh(ctx context.Context, path string, sendBefore time.Time) Reply {
+	return c.exchange(ctx, call{http: c.fresh, method: http.MethodGet, path: path, body: empty{}, sendBefore: sendBefore})
 }
 
 // empty is a body without a byte that is not [http.NoBody]. net/http would repeat a GET

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestStatusLine(t *testing.T) {
@@ -78,7 +79,7 @@ func TestRefusalByItsLineOverTLS(t *testing.T) {
 	if reply := client.Post(t.Context(), order()); reply.Status != 422 || reply.Fault == "" || requests.Load() != 1 {
 		t.Errorf("place: %+v, %d requests", reply, requests.Load())
 	}
-	if reply := client.Get(t.Context(), "/"); reply.Status != 0 || reply.Fault == "" || requests.Load() != 2 {
+	if reply := client.Get(t.Context(), "/", time.Time{}); reply.Status != 0 || reply.Fault == "" || requests.Load() != 2 {
 		t.Errorf("lookup: %+v, %d requests", reply, requests.Load())
 	}
 }

@@ -28,6 +28,8 @@ WITH free AS (
 )
 UPDATE transaction_history h
 SET claim        = h.claim + 1,
+    absences     = CASE WHEN h.leased_until IS NULL THEN h.absences ELSE 0 END,
+    absent_at    = CASE WHEN h.leased_until IS NULL THEN h.absent_at END,
     leased_until = now() + make_interval(secs => $1::double precision),
     next_retry   = now() + make_interval(secs => $1::double precision)
 WHERE h.id = ANY (ARRAY(SELECT f.id FROM free f))
@@ -69,6 +71,8 @@ type ClaimPassesRow struct {
 // them, and only the holder of the new claim may write. next_retry moves to the lease's
 // end, so a pass whose process dies is due again then. One that somebody is writing is
 // left out, so that the others need not wait. While passes are paused nothing is claimed.
+// A lease that ended on its own is one of a pass that stored nothing: its lookup may have
+// found the order, so the proof of absence starts again.
 func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]ClaimPassesRow, error) {
 	rows, err := q.db.Query(ctx, claimPasses,
 		arg.Lease,
@@ -596,21 +600,26 @@ func (q *Queries) PassDue(ctx context.Context, id uuid.UUID) (PassDueRow, error)
 const releaseClaim = `-- name: ReleaseClaim :exec
 UPDATE transaction_history
 SET next_retry   = now() + make_interval(secs => $1::double precision),
+    absences     = CASE WHEN $2::boolean THEN 0 ELSE absences END,
+    absent_at    = CASE WHEN $2::boolean THEN NULL ELSE absent_at END,
     leased_until = NULL
-WHERE id = $2 AND status = $3::text AND claim = $4
+WHERE id = $3 AND status = $4::text AND claim = $5
 `
 
 type ReleaseClaimParams struct {
-	Wait    float64
-	ID      uuid.UUID
-	Unknown string
-	Claim   int64
+	Wait      float64
+	Uncertain bool
+	ID        uuid.UUID
+	Unknown   string
+	Claim     int64
 }
 
-// Gives a claim back unused: the pass is due again after the wait and did not count.
+// Gives a claim back unused: the pass is due again after the wait and did not count. An
+// uncertain lookup that it made restarts the proof of absence.
 func (q *Queries) ReleaseClaim(ctx context.Context, arg ReleaseClaimParams) error {
 	_, err := q.db.Exec(ctx, releaseClaim,
 		arg.Wait,
+		arg.Uncertain,
 		arg.ID,
 		arg.Unknown,
 		arg.Claim,

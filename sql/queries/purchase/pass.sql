@@ -6,6 +6,8 @@
 -- them, and only the holder of the new claim may write. next_retry moves to the lease's
 -- end, so a pass whose process dies is due again then. One that somebody is writing is
 -- left out, so that the others need not wait. While passes are paused nothing is claimed.
+-- A lease that ended on its own is one of a pass that stored nothing: its lookup may have
+-- found the order, so the proof of absence starts again.
 WITH free AS (
     SELECT t.id
     FROM transaction_history t
@@ -19,6 +21,8 @@ WITH free AS (
 )
 UPDATE transaction_history h
 SET claim        = h.claim + 1,
+    absences     = CASE WHEN h.leased_until IS NULL THEN h.absences ELSE 0 END,
+    absent_at    = CASE WHEN h.leased_until IS NULL THEN h.absent_at END,
     leased_until = now() + make_interval(secs => @lease::double precision),
     next_retry   = now() + make_interval(secs => @lease::double precision)
 WHERE h.id = ANY (ARRAY(SELECT f.id FROM free f))
@@ -163,9 +167,12 @@ WHERE h.id = @id
 ORDER BY b.id;
 
 -- name: ReleaseClaim :exec
--- Gives a claim back unused: the pass is due again after the wait and did not count.
+-- Gives a claim back unused: the pass is due again after the wait and did not count. An
+-- uncertain lookup that it made restarts the proof of absence.
 UPDATE transaction_history
 SET next_retry   = now() + make_interval(secs => @wait::double precision),
+    absences     = CASE WHEN @uncertain::boolean THEN 0 ELSE absences END,
+    absent_at    = CASE WHEN @uncertain::boolean THEN NULL ELSE absent_at END,
     leased_until = NULL
 WHERE id = @id AND status = @unknown::text AND claim = @claim;
 
