@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,7 +50,7 @@ func own(dir string) {
 // and returns it and its postmaster's process id, as that process sees it.
 func owner(t *testing.T, dir string, wrap ...string) (*exec.Cmd, int) {
 	t.Helper()
-	command := append(wrap, os.Args[0])
+	command := slices.Concat(wrap, []string{os.Args[0]})
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), ownerOf+"="+dir)
 	out, err := cmd.StdoutPipe()
