@@ -12,6 +12,7 @@ import (
 
 	"holdfast/broker"
 	"holdfast/broker/httpbroker"
+	"holdfast/internal/testkit/pgtest"
 	"holdfast/purchase"
 )
 
@@ -138,6 +139,36 @@ func TestReplayIsNotSentAfterItsDeadline(t *testing.T) {
 			b.audit()
 		})
 	}
+}
+
+// A synchronous standby falls silent while the intent is committed: once it is back, the
+// replay's deadline has passed.
+func TestReplayIsNotSentAfterASilentStandby(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Own(t)
+	b := setupOn(t, cluster)
+	p := b.lost(false)
+	b.age(p.ID, time.Hour)
+	var release func()
+	b.broker.script(nil, func(key string) reply {
+		release = b.hold(p)
+		return absent(key)
+	})
+	var passing sync.WaitGroup
+	passing.Go(func() { b.pass(p.ID) })
+	b.awaitWaiting("IntendReplay")
+	cluster.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = 'silent'")
+	cluster.Exec(t, "SELECT pg_reload_conf()")
+	release()
+	b.await("the intent's commit", "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query ~ 'IntendReplay'")
+	b.awaitDatabaseTime(5 * time.Second)
+	cluster.Exec(t, "ALTER SYSTEM RESET synchronous_standby_names")
+	cluster.Exec(t, "SELECT pg_reload_conf()")
+	passing.Wait()
+	if n := len(b.broker.placed(p)); n != 1 {
+		t.Errorf("placed %d times, want 1: the replay's deadline had passed", n)
+	}
+	b.audit()
 }
 
 // awaitDatabaseTime waits by the database's clock.
