@@ -30,6 +30,37 @@ func TestPassCompletesItsJob(t *testing.T) {
 	}
 }
 
+// Whoever makes a purchase due while River has not yet noticed that its pass was deferred
+// finds a job that runs now, not one that is about to sleep.
+func TestDeferredJobCanBeRunNowAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"Scheduled": time.Minute, "Available": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(r *rules) { r.RetryBase, r.RetryCap, r.Jitter = wait, wait, 0 })
+			w.broker.script(t, sandbox.Response{Call: "lookup", Status: http.StatusServiceUnavailable})
+			p := w.submit(t)
+			running := w.job(t, p.ID)
+			w.exec(t, "UPDATE river_job SET state = 'running', attempt = 1, attempted_at = now() WHERE id = $1", running.ID)
+			outcome, err := w.service.Pass(t.Context(), p.ID, running.ID)
+			must(t, err)
+
+			deferred, next := w.job(t, p.ID), w.get(t, p.ID).NextRetry
+			if outcome.Again != wait || deferred.State != strings.ToLower(name) || deferred.Attempt != 0 {
+				t.Errorf("outcome %+v, job %+v", outcome, deferred)
+			}
+			if drift := deferred.ScheduledAt.Sub(*next).Abs(); drift > time.Millisecond {
+				t.Errorf("the job is due %s apart from its purchase", drift)
+			}
+			_, err = w.service.Reconcile(t.Context(), p.ID, "operator:test")
+			must(t, err)
+			if w.count(t, "SELECT count(*) FROM river_job WHERE id = $1 AND state = 'available' AND scheduled_at <= now()", running.ID) != 1 {
+				t.Errorf("job is %+v, want one that runs now", w.job(t, p.ID))
+			}
+		})
+	}
+}
+
 // Five attempts mean five passes, snoozes in between, and then one alert; River's own
 // count stays out of it.
 func TestSnoozesEndWhereThePurchaseSays(t *testing.T) {

@@ -50,14 +50,20 @@ func NewScheduler(pool *pgxpool.Pool) (*Scheduler, error) {
 	return &Scheduler{client: client}, nil
 }
 
-// ScheduleTx makes sure that each purchase and alert has one live job that runs now: a
-// missing one is inserted, a waiting one is hurried, a running one is left alone. Those
-// done are completed. On an error the transaction must be rolled back: it may hold some
+// ScheduleTx makes sure that each purchase and alert has one active job that runs now: a
+// missing one is inserted, a waiting one is run now, a running one is left alone. Those
+// done are completed, those deferred wait. On an error the transaction must be rolled back: it may hold some
 // of the jobs.
 func (s *Scheduler) ScheduleTx(ctx context.Context, tx pgx.Tx, work purchase.Work) error {
 	if len(work.Done) > 0 {
 		if err := db.New(tx).CompleteJobs(ctx, work.Done); err != nil {
 			return fmt.Errorf("complete jobs: %w", err)
+		}
+	}
+	if len(work.Deferred) > 0 {
+		ids, waits := deferred(work)
+		if err := db.New(tx).DeferJobs(ctx, ids, waits); err != nil {
+			return fmt.Errorf("defer jobs: %w", err)
 		}
 	}
 	for chunk := range slices.Chunk(insertParams(work), maxInsert) {
@@ -71,6 +77,13 @@ func (s *Scheduler) ScheduleTx(ctx context.Context, tx pgx.Tx, work purchase.Wor
 // ScheduleAlertsTx makes sure that each alert has one active job that runs now.
 func (s *Scheduler) ScheduleAlertsTx(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
 	return s.ScheduleTx(ctx, tx, purchase.Work{Alerts: ids})
+}
+
+func deferred(work purchase.Work) (ids []int64, waits []float64) {
+	for _, job := range work.Deferred {
+		ids, waits = append(ids, job.ID), append(waits, job.Wait.Seconds())
+	}
+	return ids, waits
 }
 
 func insertParams(work purchase.Work) []river.InsertManyParams {
@@ -108,7 +121,7 @@ func (s *Scheduler) insertTx(ctx context.Context, tx pgx.Tx, params []river.Inse
 	}
 	// River's own JobRetryTx does the same for one job a round trip.
 	if _, err := db.New(tx).RunJobsNow(ctx, waiting); err != nil {
-		return fmt.Errorf("hurry jobs: %w", err)
+		return fmt.Errorf("run jobs now: %w", err)
 	}
 	return nil
 }

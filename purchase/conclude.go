@@ -69,9 +69,33 @@ func resultOf(status Status) string {
 	}
 }
 
-func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (PassOutcome, bool, error) {
+// deferPass ends a pass that settled nothing. Its job waits from the same commit on: whatever
+// makes the purchase due afterwards finds a job that can be run now.
+func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchange) (outcome PassOutcome, ok bool, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		deferred, err := db.New(tx).DeferPass(ctx, deferParams(p, d, by))
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // the exchange is stored all the same
+		}
+		if err != nil {
+			return fmt.Errorf("defer pass: %w", orderIDTaken(err))
+		}
+		wait := d.wait
+		if deferred.NextRetry != nil && !deferred.NextRetry.After(deferred.UpdatedAt) { // made due during the pass
+			wait = 0
+		}
+		outcome, ok = PassOutcome{Result: resultDeferred, Again: max(wait, minAgain)}, true
+		if p.job == 0 {
+			return nil
+		}
+		return s.scheduler.ScheduleTx(ctx, tx, Work{Deferred: []DeferredJob{{ID: p.job, Wait: outcome.Again}}})
+	})
+	return outcome, ok, err
+}
+
+func deferParams(p *pass, d decision, by exchange) db.DeferPassParams {
 	text, truncated := truncate(by.answer.Body, MaxStoredBody)
-	deferred, err := db.New(s.pool).DeferPass(ctx, db.DeferPassParams{
+	return db.DeferPassParams{
 		ID: p.row.ID, BrokerKey: p.row.BrokerKey, Claim: p.row.Claim, Unknown: string(Unknown), Passes: d.passes, Wait: d.wait.Seconds(),
 		Reason: pointer(d.reason), ReplayCode: pointer(sanitizeReason(d.replayCode)), Absences: d.absences,
 		NamesOrder: namesOrder(by.answer), OrderID: pointer(sanitizeText(by.answer.OrderID)),
@@ -79,18 +103,7 @@ func (s *Service) deferPass(ctx context.Context, p *pass, d decision, by exchang
 		Took:   by.answer.Duration.Seconds(),
 		Result: string(by.answer.Verdict), ResultReason: sanitizeReason(resultReason(by.answer)),
 		StatusCode: int32(by.answer.StatusCode), Answer: text, Truncated: truncated,
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return PassOutcome{}, false, nil
 	}
-	if err != nil {
-		return PassOutcome{}, false, fmt.Errorf("defer pass: %w", orderIDTaken(err))
-	}
-	wait := d.wait
-	if deferred.NextRetry != nil && !deferred.NextRetry.After(deferred.UpdatedAt) { // made due during the pass
-		wait = 0
-	}
-	return PassOutcome{Result: resultDeferred, Again: max(wait, minAgain)}, true, nil
 }
 
 func pointer(s string) *string {

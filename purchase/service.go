@@ -3,6 +3,7 @@ package purchase
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,12 +22,22 @@ type Work struct {
 	Alerts []uuid.UUID
 	// Done are the jobs, by the scheduler's own ids, that have nothing left to do.
 	Done []int64
+	// Deferred are running jobs that must run again later.
+	Deferred []DeferredJob
 }
 
-func (w Work) empty() bool { return len(w.Purchases)+len(w.Alerts)+len(w.Done) == 0 }
+// DeferredJob is a running job, by the scheduler's own id, that must run again after a wait.
+type DeferredJob struct {
+	ID   int64
+	Wait time.Duration
+}
 
-// Scheduler makes sure, in the caller's transaction, that work has its jobs and that jobs
-// without work end. A done job that is gone, or was taken away, is no error.
+func (w Work) empty() bool {
+	return len(w.Purchases)+len(w.Alerts)+len(w.Done)+len(w.Deferred) == 0
+}
+
+// Scheduler makes sure, in the caller's transaction, that work has its jobs, that deferred
+// jobs wait and that jobs without work end. A job that no longer runs is left as it is.
 type Scheduler interface {
 	ScheduleTx(ctx context.Context, tx pgx.Tx, work Work) error
 }

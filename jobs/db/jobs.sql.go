@@ -25,6 +25,23 @@ func (q *Queries) CompleteJobs(ctx context.Context, ids []int64) error {
 	return err
 }
 
+const deferJobs = `-- name: DeferJobs :exec
+UPDATE river_job j
+SET state        = (CASE WHEN d.wait <= 5 THEN 'available' ELSE 'scheduled' END)::river_job_state,
+    scheduled_at = now() + make_interval(secs => d.wait),
+    attempt      = GREATEST(j.attempt - 1, 0)
+FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::double precision[]) AS wait) d
+WHERE j.id = d.id AND j.state = 'running'
+`
+
+// Makes running jobs wait, with the transaction that defers their passes, as a snooze does
+// afterwards: no attempt is used. River's scheduler looks every 5 seconds, so a job that
+// waits for less is available already, as after a snooze.
+func (q *Queries) DeferJobs(ctx context.Context, ids []int64, waits []float64) error {
+	_, err := q.db.Exec(ctx, deferJobs, ids, waits)
+	return err
+}
+
 const pausedQueues = `-- name: PausedQueues :many
 SELECT name FROM river_queue WHERE paused_at IS NOT NULL
 `

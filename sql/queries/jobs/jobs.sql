@@ -16,6 +16,17 @@ SET state        = 'completed',
     finalized_at = now()
 WHERE id = ANY (@ids::bigint[]) AND state = 'running';
 
+-- name: DeferJobs :exec
+-- Makes running jobs wait, with the transaction that defers their passes, as a snooze does
+-- afterwards: no attempt is used. River's scheduler looks every 5 seconds, so a job that
+-- waits for less is available already, as after a snooze.
+UPDATE river_job j
+SET state        = (CASE WHEN d.wait <= 5 THEN 'available' ELSE 'scheduled' END)::river_job_state,
+    scheduled_at = now() + make_interval(secs => d.wait),
+    attempt      = GREATEST(j.attempt - 1, 0)
+FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@waits::double precision[]) AS wait) d
+WHERE j.id = d.id AND j.state = 'running';
+
 -- name: ReleaseDeadJobs :execrows
 -- Jobs that have run for longer than any job may: their process died. The row is locked
 -- and looked at in one statement, so a job that ends meanwhile, or that another process
