@@ -52,7 +52,7 @@ var symbols = []Symbol{
 		first: Response{Fault: FaultStall, Book: &no},
 	}, {
 		Name:  "TIMEOUT-REJECTED",
-		Does:  "takes the order, refuses it (`halted`) and never answers",
+		Does:  "accepts the order, rejects it (`halted`) and never answers",
 		Ends:  "202 after the broker timeout; `REJECTED` by the first pass's lookup",
 		first: Response{Fault: FaultStall},
 		shape: func(o *order, _ request) { o.reject("halted") },
@@ -84,7 +84,7 @@ var symbols = []Symbol{
 	}, {
 		Name:  "ERR500-FOREVER",
 		Does:  "answers every place with 500 and books nothing",
-		Ends:  "202; `MANUAL_REVIEW` (`attempts_exhausted`) after 20 passes, some eight hours",
+		Ends:  "202; `MANUAL_REVIEW` (`attempts_exhausted`) after 20 passes, about eight hours",
 		first: Response{Status: http.StatusInternalServerError},
 		again: Response{Status: http.StatusInternalServerError},
 	}, {
@@ -120,7 +120,7 @@ var symbols = []Symbol{
 		first: answer(http.StatusUnauthorized, "bad_token", "who are you?"),
 	}, {
 		Name:  "DUPLICATE",
-		Does:  "books the order and answers 422 `duplicate_order`, as if it had come twice",
+		Does:  "books the order and answers 422 `duplicate_order`, as if the key had been used before",
 		Ends:  "202; `COMPLETED` by the first pass's lookup",
 		first: bookedAnd(answer(http.StatusUnprocessableEntity, "duplicate_order", "the key was used before")),
 	}, {
@@ -131,32 +131,32 @@ var symbols = []Symbol{
 	}, {
 		Name:  "LAG",
 		Does:  "books the order, drops the connection, and shows the order to lookups only after five seconds",
-		Ends:  "202; `COMPLETED` by a lookup of a later pass; a first lookup finds nothing and is not believed",
+		Ends:  "202; `COMPLETED` by a lookup of a later pass; a first lookup that finds nothing proves nothing yet",
 		first: Response{Fault: FaultDrop},
 		shape: func(o *order, _ request) { o.Lag = Duration(5 * time.Second) },
 	}, {
 		Name:  "PROCESSING",
-		Does:  "answers 201 `processing`; three seconds later the order is done",
+		Does:  "answers 201 `processing`; three seconds later the order is filled",
 		Ends:  "202; `COMPLETED` by a lookup",
 		shape: func(o *order, _ request) { o.Working = Duration(3 * time.Second) },
 	}, {
 		Name:  "PROCESSING-FOREVER",
-		Does:  "answers 201 `processing` and never gets further",
-		Ends:  "202; `MANUAL_REVIEW` (`attempts_exhausted`) after 20 passes, some eight hours",
+		Does:  "answers 201 `processing` and never fills the order",
+		Ends:  "202; `MANUAL_REVIEW` (`attempts_exhausted`) after 20 passes, about eight hours",
 		shape: func(o *order, _ request) { o.Working = -1 },
 	}, {
 		Name:  "REDIRECT",
-		Does:  "answers 307 to itself and books nothing; a replay is booked",
+		Does:  "redirects to itself with 307 and books nothing; a replay is booked",
 		Ends:  "202; `COMPLETED` by a replay, once the settle time is over",
 		first: Response{Status: http.StatusTemporaryRedirect, Header: map[string]string{"Location": "/v1/orders"}},
 	}, {
 		Name:  "GARBAGE",
-		Does:  "books the order and answers 200 with a page of HTML",
+		Does:  "books the order and answers 200 with an HTML page",
 		Ends:  "202; `COMPLETED` by the first pass's lookup",
 		first: Response{Body: text("<!doctype html><title>OK</title>"), Header: map[string]string{"Content-Type": "text/html"}},
 	}, {
 		Name:  "CUT",
-		Does:  "books the order and sends half of the answer",
+		Does:  "books the order and sends only half of the answer",
 		Ends:  "202; `COMPLETED` by the first pass's lookup",
 		first: Response{Fault: FaultCut},
 	}, {
@@ -172,28 +172,28 @@ var symbols = []Symbol{
 		shape: func(o *order, _ request) { o.Echo = "424242" },
 	}, {
 		Name:  "PRICE-BELOW-LIMIT",
-		Does:  "buys at nine tenths of the limit",
+		Does:  "buys at 90% of the limit",
 		Ends:  "201; `COMPLETED` by the reply at the lower cost, the rest is released",
 		shape: func(o *order, r request) { o.fill(r, whole, tenths(9)) },
 	}, {
 		Name:  "PRICE-ABOVE-LIMIT",
-		Does:  "buys a tenth above the limit",
+		Does:  "buys at 110% of the limit",
 		Ends:  "201; `COMPLETED` by the reply at the higher cost, with a note `cost_above_reserved`",
 		shape: func(o *order, r request) { o.fill(r, whole, tenths(11)) },
 	}, {
 		Name:  "PARTIAL",
-		Does:  "buys half of the order, and that is all",
+		Does:  "buys half of the order and no more",
 		Ends:  "201; `COMPLETED` by the reply at half the cost, `filled_quantity` half",
 		shape: func(o *order, r request) { o.fill(r, tenths(5), whole) },
 	}, {
 		Name:  "LAG-LOOKUPS",
 		Does:  "books the order, drops the connection, and does not find the order in the first two lookups",
-		Ends:  "202; `COMPLETED` by a lookup or a replay: two \"not found\" are not believed before the settle time",
+		Ends:  "202; `COMPLETED` by a lookup or a replay: two \"not found\" do not count before the settle time",
 		first: Response{Fault: FaultDrop},
 		shape: func(o *order, _ request) { o.LagLookups = 2 },
 	}, {
 		Name:  "GATEWAY-404",
-		Does:  "books the order and answers 504; for 20 s, everything about it is answered by a gateway's 404 in HTML",
+		Does:  "books the order and answers 504; for 20 s, every request for it gets a gateway's 404 in HTML",
 		Ends:  "202; `COMPLETED` by a lookup once the gateway has recovered: its 404 proves nothing",
 		first: Response{Status: http.StatusGatewayTimeout, Book: &yes},
 		shape: func(o *order, _ request) { o.Gateway = Duration(20 * time.Second) },
@@ -248,7 +248,7 @@ var symbols = []Symbol{
 		shape: func(o *order, _ request) { o.Form = FormMark },
 	}, {
 		Name: "SPARSE",
-		Does: "buys the order; its answers have `\"\"` and `\"0.00\"` for amounts that they need not have, and an unknown member twice",
+		Does: "buys the order; its answers have `\"\"` and `\"0.00\"` for optional amounts, and a duplicate unknown member",
 		Ends: "201; `COMPLETED` by the reply",
 		shape: func(o *order, _ request) {
 			o.Form, o.Cost, o.Filled = FormSparse, "", ""
