@@ -41,13 +41,16 @@ type Account struct {
 	Reserved  decimal.Decimal
 	Spent     decimal.Decimal
 	Deposited decimal.Decimal
+	// Broker takes its purchases; empty: the default one. BrokerAccount is its name there;
+	// empty: its id.
+	Broker, BrokerAccount string
 }
 
 // Store reads and writes accounts. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
-	// An account's currency never changes, so what was read once is right permanently.
-	currencies sync.Map
+	// terms are the [Terms] that were read, by account id.
+	terms sync.Map
 }
 
 // New returns the accounts of a database.
@@ -60,6 +63,9 @@ type CreateParams struct {
 	ID        string
 	Currency  string
 	Available decimal.Decimal
+	// Broker takes its purchases; empty: the default one. BrokerAccount is its name there;
+	// empty: its id. Whether such a broker exists is for the caller to check.
+	Broker, BrokerAccount string
 	// Actor is who creates it, such as "operator:KEY-ID".
 	Actor string
 }
@@ -81,7 +87,8 @@ func (s *Store) Create(ctx context.Context, p CreateParams) (Account, error) {
 		return Account{}, ErrAmount
 	}
 	row, err := db.New(s.pool).CreateAccount(ctx, db.CreateAccountParams{
-		ID: p.ID, Currency: p.Currency, Available: p.Available, DepositID: newID(), Actor: p.Actor,
+		ID: p.ID, Currency: p.Currency, Available: p.Available, Broker: p.Broker,
+		BrokerAccount: p.BrokerAccount, DepositID: newID(), Actor: p.Actor,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Account{}, ErrExists
@@ -119,22 +126,6 @@ func (s *Store) List(ctx context.Context) (list []Account, more bool, err error)
 		list[i] = fromRow(rows[i])
 	}
 	return list, len(rows) > MaxListed, nil
-}
-
-// Currency returns an account's currency, from memory after the first time.
-func (s *Store) Currency(ctx context.Context, id string) (string, error) {
-	if currency, ok := s.currencies.Load(id); ok {
-		return currency.(string), nil
-	}
-	currency, err := db.New(s.pool).AccountCurrency(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", ErrNotFound
-	}
-	if err != nil {
-		return "", fmt.Errorf("read account currency: %w", err)
-	}
-	s.currencies.Store(id, currency)
-	return currency, nil
 }
 
 // DepositParams describes a deposit. Its key is unique per account.
@@ -195,5 +186,6 @@ func fromRow(row db.Account) Account {
 	return Account{
 		ID: row.ID, Currency: row.Currency,
 		Available: row.Available, Reserved: row.Reserved, Spent: row.Spent, Deposited: row.Deposited,
+		Broker: row.Broker, BrokerAccount: row.BrokerAccount,
 	}
 }

@@ -239,7 +239,7 @@ func TestSwitchesOfOneBroker(t *testing.T) {
 	brokers := func() map[string]any {
 		return w.get("/v1/summary", w.operator).wantStatus(200).json["brokers"].(map[string]any)
 	}
-	served := w.service.Broker()
+	served := w.service.Brokers().Names()[0]
 	put(fields{"paused": true, "broker": "othr"}).wantProblem(400, "invalid-request")
 	put(fields{"paused": true, "broker": "other", "note": "maintenance"}).wantStatus(200).wantText("broker", "other").wantText("note", "maintenance")
 	w.buy(order(nil)).wantStatus(201)

@@ -10,7 +10,6 @@ import (
 
 	"holdfast/account"
 	"holdfast/auth"
-	"holdfast/broker"
 	"holdfast/outbox"
 	"holdfast/purchase"
 	"holdfast/statement"
@@ -22,7 +21,6 @@ type Params struct {
 	Accounts  *account.Store
 	Switches  *purchase.Switches
 	Keys      *auth.Store
-	Gate      *broker.Gate
 	// Queues reports which queues of the workers are paused.
 	Queues func(ctx context.Context) (map[string]bool, error)
 	Pool   *pgxpool.Pool

@@ -94,7 +94,7 @@ func (a *api) representForAll(p purchase.Purchase) purchaseJSON {
 		Currency: p.Order.Currency, Reserved: money.FormatCurrency(p.Reserved(), p.Order.Currency),
 		Cost: inCurrency(p.Cost, p.Order.Currency), FilledQuantity: asWritten(p.FilledQuantity),
 		Reason: p.Reason, Evidence: p.Evidence,
-		Attempts: p.Attempts, AttemptsLimit: a.Purchases.AttemptsLimit(), NextRetry: stampOrNil(p.NextRetry),
+		Attempts: p.Attempts, AttemptsLimit: a.Purchases.AttemptsLimit(p), NextRetry: stampOrNil(p.NextRetry),
 		Version: p.Version, BrokerResponse: representResponse(p.Response),
 		Broker: p.Broker, Certainty: p.Certainty(), ResolveBy: stampOrNil(a.Purchases.ResolveBy(p)),
 		ValidUntil: stampOrNil(p.ValidUntil), Metadata: jsontext.Value(p.Metadata),

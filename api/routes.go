@@ -77,7 +77,7 @@ func (a *api) brokerRoutes(r chi.Router) {
 // nothing that comes to the console, with or without a session, can starve /v1/.
 func (a *api) consoleRoutes(r chi.Router) {
 	pages := console.New(console.Params{
-		Purchases: a.Purchases, Switches: a.Switches, Keys: a.Keys, Gate: a.Gate, Pool: a.Pool,
+		Purchases: a.Purchases, Switches: a.Switches, Keys: a.Keys, Pool: a.Pool,
 		Refuse: refuse, Identified: func(ctx context.Context, keyID string) { notesOf(ctx).keyID = keyID },
 		Log: a.Log, River: a.River,
 	})

@@ -97,17 +97,20 @@ func (w *world) buildParams() api.Params {
 	quiet := slog.New(slog.DiscardHandler)
 	p := api.Params{
 		Accounts: account.New(w.pool), Switches: purchase.NewSwitches(w.pool, quiet),
-		Keys: auth.New(auth.Config{Pool: w.pool, OperatorKey: environmentKey}),
-		Gate: broker.NewGate(broker.GateConfig{Failures: 5, Open: time.Minute}), Pool: w.pool,
+		Keys:    auth.New(auth.Config{Pool: w.pool, OperatorKey: environmentKey}),
+		Pool:    w.pool,
 		Queues:  func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, w.pool) },
 		Streams: http.NotFoundHandler(), Metrics: http.HandlerFunc(writeMetrics), Log: quiet,
 	}
 	w.service = purchase.New(purchase.Params{
-		Pool: w.pool, Accounts: p.Accounts, Broker: client, Gate: p.Gate, Scheduler: scheduler, Alerts: alert.New(w.pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() { w.committed() },
-		Policy: purchase.Policy{
-			RetryBase: time.Minute, RetryCap: 30 * time.Minute, Jitter: 0.2, MaxAttempts: 1,
-			MaxAge: 12 * time.Hour, RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
-		},
+		Pool: w.pool, Accounts: p.Accounts, Scheduler: scheduler, Alerts: alert.New(w.pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() { w.committed() },
+		Brokers: purchase.NewBrokers(purchase.Member{
+			Broker: client, Gate: broker.NewGate(broker.GateConfig{Failures: 5, Open: time.Minute}),
+			Policy: purchase.Policy{
+				RetryBase: time.Minute, RetryCap: 30 * time.Minute, Jitter: 0.2, MaxAttempts: 1,
+				MaxAge: 12 * time.Hour, RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
+			},
+		}),
 		Switches: p.Switches, Observer: listener{w: w}, Log: quiet,
 	})
 	p.Purchases = w.service

@@ -58,7 +58,9 @@ func newStreaming(t testing.TB, most int) *streaming {
 	}
 	s.streams = api.NewStream(api.StreamParams{
 		Hub: s.box.Hub, Events: s.box.Events, Keys: s.keys, Accounts: accounts,
-		Purchases: purchase.New(purchase.Params{Pool: pool, Accounts: accounts, Broker: port}), Max: most,
+		Purchases: purchase.New(purchase.Params{
+			Pool: pool, Accounts: accounts, Brokers: purchase.NewBrokers(purchase.Member{Broker: port}),
+		}), Max: most,
 	})
 	t.Cleanup(s.streams.Close)
 	s.server = httptest.NewUnstartedServer(s.authenticated(s.streams))

@@ -105,7 +105,7 @@ func (a *api) summary(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, summaryJSON{
 		Counts: s.Counts, OldestDueRetry: wholeMillis(s.OldestDueRetry), OldestUnknown: wholeMillis(s.OldestUnknown),
 		ReservedUnknown: byCurrency(s.ReservedUnknown), Passes: s.PassesTotal, ManualReviews: s.ManualReviewsTotal,
-		Broker: map[string]string{"state": string(a.Gate.State())},
+		Broker: map[string]string{"state": string(a.Purchases.Brokers().WorstState())},
 		Switches: map[string]string{
 			purchase.SwitchIntake: onOr(paused.Of(purchase.SwitchIntake, ""), "off"),
 			purchase.SwitchPasses: onOr(paused.Of(purchase.SwitchPasses, ""), "off"),
@@ -121,9 +121,9 @@ func (a *api) brokers(found map[string]purchase.BrokerSummary, paused purchase.P
 			Intake: onOr(paused.Of(purchase.SwitchIntake, name), "off"), Passes: onOr(paused.Of(purchase.SwitchPasses, name), "off"),
 			Unknown: b.Unknown, Working: b.Working, ReservedUnknown: byCurrency(b.ReservedUnknown),
 		}
-		if name == a.Purchases.Broker() {
-			state := string(a.Gate.State())
-			one.State = &state
+		if state, served := a.Purchases.Brokers().State(name); served {
+			text := string(state)
+			one.State = &text
 		}
 		written[name] = one
 	}

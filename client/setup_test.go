@@ -133,16 +133,19 @@ func (h *holdfast) params(t *testing.T) api.Params {
 	quiet := slog.New(slog.DiscardHandler)
 	p := api.Params{
 		Accounts: account.New(h.pool), Switches: purchase.NewSwitches(h.pool, quiet), Keys: h.keys,
-		Gate: broker.NewGate(broker.GateConfig{}), Pool: h.pool, Log: quiet,
+		Pool: h.pool, Log: quiet,
 		Queues: func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, h.pool) },
 	}
 	p.Purchases = purchase.New(purchase.Params{
-		Pool: h.pool, Accounts: p.Accounts, Broker: sandboxBroker(t), Gate: p.Gate, Scheduler: scheduler, Alerts: alert.New(h.pool, scheduler, slog.New(slog.DiscardHandler)),
+		Pool: h.pool, Accounts: p.Accounts, Scheduler: scheduler, Alerts: alert.New(h.pool, scheduler, slog.New(slog.DiscardHandler)),
 		Committed: h.box.Wake, Switches: p.Switches, Observer: nobody{}, Log: quiet,
-		Policy: purchase.Policy{
-			RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
-			RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
-		},
+		Brokers: purchase.NewBrokers(purchase.Member{
+			Broker: sandboxBroker(t), Gate: broker.NewGate(broker.GateConfig{}),
+			Policy: purchase.Policy{
+				RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
+				RetryAfterMax: time.Hour, PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
+			},
+		}),
 	})
 	return p
 }

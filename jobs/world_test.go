@@ -134,8 +134,8 @@ func newService(
 		return nil, err
 	}
 	return purchase.New(purchase.Params{
-		Pool: pool, Accounts: account.New(pool), Broker: b, Gate: broker.NewGate(broker.GateConfig{}),
-		Scheduler: scheduler, Alerts: alert.New(pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() {}, Policy: policy,
+		Pool: pool, Accounts: account.New(pool), Brokers: purchase.NewBrokers(purchase.Member{Broker: b, Gate: broker.NewGate(broker.GateConfig{}), Policy: policy}),
+		Scheduler: scheduler, Alerts: alert.New(pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() {},
 		Switches: switches, Observer: metrics.New(metrics.Params{Pool: pool, Log: log}), Log: log,
 	}), nil
 }

@@ -46,7 +46,7 @@ func (s *Service) applyTransition(ctx context.Context, t transition) (changed ro
 // commitTransitions runs the statement: in one round trip if no job must change with it.
 func (s *Service) commitTransitions(ctx context.Context, changes []transition, lockTimeout time.Duration) ([]row, error) {
 	params := paramsOf(changes)
-	params.CallTimeout = s.can.Timeout.Seconds()
+	params.Brokers, params.CallTimeouts = s.brokers.limits.brokers, s.brokers.limits.callTimeouts
 	params.LockTimeout = milliseconds(lockTimeout)
 	if !slices.ContainsFunc(changes, needsFullStatement) {
 		return settleRows(ctx, s.pool, params)

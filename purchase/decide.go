@@ -30,7 +30,7 @@ type decision struct {
 }
 
 // decideLookup returns what a lookup's answer proves.
-func (s *Service) decideLookup(p *pass, by exchange) decision {
+func (p *pass) decideLookup(by exchange) decision {
 	a := by.answer
 	if by.mismatch != "" {
 		return mismatch(by.mismatch)
@@ -41,22 +41,22 @@ func (s *Service) decideLookup(p *pass, by exchange) decision {
 	case broker.Rejected:
 		return decision{to: Rejected, evidence: ByLookup, reason: a.Code}
 	case broker.Absent:
-		return s.decideAbsent(p, a)
+		return p.decideAbsent(a)
 	default:
-		return s.wait(p, a)
+		return p.wait(a)
 	}
 }
 
 // decideUnasked returns what a pass does whose broker has no lookup: it replays, or waits
 // for a limit. After the key retention there is nothing that it could still learn.
-func (s *Service) decideUnasked(p *pass) decision {
+func (p *pass) decideUnasked() decision {
 	switch {
-	case s.can.Idempotent && s.keyExpired(p):
+	case p.via.can.Idempotent && p.keyExpired():
 		return decision{to: ManualReview, reason: ReasonKeyExpired}
-	case p.sentAge >= s.can.Settle && s.mayReplay(p):
+	case p.sentAge >= p.via.can.Settle && p.mayReplay():
 		return decision{replay: true}
 	default:
-		return s.wait(p, broker.Answer{})
+		return p.wait(broker.Answer{})
 	}
 }
 
@@ -78,22 +78,22 @@ func namesOrder(a broker.Answer) bool {
 // decideAbsent weighs a "not found". It counts only a settle time after the end of the last
 // send, and never once the broker has named an order. Until the broker may have forgotten
 // the key, the answer to it is a replay.
-func (s *Service) decideAbsent(p *pass, a broker.Answer) decision {
+func (p *pass) decideAbsent(a broker.Answer) decision {
 	switch {
-	case p.sentAge < s.can.Settle:
-		return s.wait(p, a)
+	case p.sentAge < p.via.can.Settle:
+		return p.wait(a)
 	case p.row.OrderNamed:
 		return mismatch("not found, but it named order " + orderName(p.row) + " before")
-	case s.keyExpired(p):
-		return s.provenAbsent(p, a, decision{to: ManualReview, reason: ReasonKeyExpired})
+	case p.keyExpired():
+		return p.provenAbsent(a, decision{to: ManualReview, reason: ReasonKeyExpired})
 	case p.row.ReplayCode != nil:
-		return s.provenAbsent(p, a, decision{to: Rejected, evidence: ByReplay, reason: *p.row.ReplayCode})
+		return p.provenAbsent(a, decision{to: Rejected, evidence: ByReplay, reason: *p.row.ReplayCode})
 	case p.validFor <= time.Since(p.began):
-		return s.provenAbsent(p, a, decision{to: Rejected, evidence: ByLookup, reason: ReasonExpired})
-	case s.mayReplay(p):
+		return p.provenAbsent(a, decision{to: Rejected, evidence: ByLookup, reason: ReasonExpired})
+	case p.mayReplay():
 		return decision{replay: true}
 	default:
-		return s.provenAbsent(p, a, decision{})
+		return p.provenAbsent(a, decision{})
 	}
 }
 
@@ -106,15 +106,15 @@ func orderName(r row) string {
 
 // keyExpired reports whether the broker may have forgotten the key by the time an answer
 // to a replay could come.
-func (s *Service) keyExpired(p *pass) bool {
-	return p.createdAge+time.Since(p.began)+s.can.Timeout >= s.can.KeyRetention
+func (p *pass) keyExpired() bool {
+	return p.createdAge+time.Since(p.began)+p.via.can.Timeout >= p.via.can.KeyRetention
 }
 
 // mayReplay reports whether a replay would be permitted now. The intent's statement asks
 // again, when it is written.
-func (s *Service) mayReplay(p *pass) bool {
+func (p *pass) mayReplay() bool {
 	elapsed := time.Since(p.began)
-	return s.can.Idempotent && !s.keyExpired(p) && p.unknownAge+elapsed < s.policy.MaxAge && p.validFor > elapsed && p.intact()
+	return p.via.can.Idempotent && !p.keyExpired() && p.unknownAge+elapsed < p.via.Policy.MaxAge && p.validFor > elapsed && p.intact()
 }
 
 // intact reports whether the stored request is the one that was recorded.
@@ -126,10 +126,10 @@ func (p *pass) intact() bool {
 // provenAbsent returns proven once enough consecutive lookups, a settle time apart, have
 // found nothing; until then the pass waits for the next of them. Without a proven status
 // the answers are only counted.
-func (s *Service) provenAbsent(p *pass, a broker.Answer, proven decision) decision {
-	needed := max(int32(s.can.AbsenceLookups), 1)
+func (p *pass) provenAbsent(a broker.Answer, proven decision) decision {
+	needed := max(int32(p.via.can.AbsenceLookups), 1)
 	counted := p.row.Absences
-	if counted == 0 || p.absentAge >= s.can.Settle {
+	if counted == 0 || p.absentAge >= p.via.can.Settle {
 		counted++
 	}
 	progress := fmt.Sprintf("%d of %d", min(counted, needed), needed)
@@ -137,9 +137,9 @@ func (s *Service) provenAbsent(p *pass, a broker.Answer, proven decision) decisi
 		proven.progress = progress
 		return proven
 	}
-	d := s.wait(p, a)
+	d := p.wait(a)
 	d.absences, d.progress = counted, progress
-	d.wait = max(d.wait, s.can.Settle)
+	d.wait = max(d.wait, p.via.can.Settle)
 	return d
 }
 
@@ -147,7 +147,7 @@ func (s *Service) provenAbsent(p *pass, a broker.Answer, proven decision) decisi
 // refusal proves nothing about the order that may exist already: it is kept until lookups
 // confirm it, unless it concerns us and not the order. A broker without lookup cannot
 // confirm it.
-func (s *Service) decideReplay(p *pass, by exchange) decision {
+func (p *pass) decideReplay(by exchange) decision {
 	a := by.answer
 	if by.mismatch != "" {
 		return mismatch(by.mismatch)
@@ -157,20 +157,20 @@ func (s *Service) decideReplay(p *pass, by exchange) decision {
 		return decision{to: Completed, evidence: ByReplay}
 	case a.Verdict == broker.Rejected && a.StatusCode < 300:
 		return decision{to: Rejected, evidence: ByReplay, reason: a.Code}
-	case a.Verdict == broker.Rejected && a.BrokerRefusal && a.Code != "" && !a.AboutCaller && !a.Duplicate && !s.can.NoLookup:
-		d := s.wait(p, a)
+	case a.Verdict == broker.Rejected && a.BrokerRefusal && a.Code != "" && !a.AboutCaller && !a.Duplicate && !p.via.can.NoLookup:
+		d := p.wait(a)
 		d.replayCode = a.Code
-		d.wait = max(d.wait, s.can.Settle)
+		d.wait = max(d.wait, p.via.can.Settle)
 		return d
 	default:
-		return s.wait(p, a)
+		return p.wait(a)
 	}
 }
 
 // wait ends the pass undecided: at a limit that means an operator, else another pass.
-func (s *Service) wait(p *pass, a broker.Answer) decision {
+func (p *pass) wait(a broker.Answer) decision {
 	age := p.unknownAge + time.Since(p.began)
-	if age >= s.policy.MaxAge {
+	if age >= p.via.Policy.MaxAge {
 		return decision{to: ManualReview, reason: ReasonAgeExceeded}
 	}
 	d := decision{passes: 1, reason: waitReason(a)}
@@ -178,14 +178,14 @@ func (s *Service) wait(p *pass, a broker.Answer) decision {
 		d.absences = p.row.Absences
 	}
 	n := int(p.row.Attempts) + 1
-	d.wait = s.policy.Wait(n)
-	if a.Verdict == broker.Processing && s.can.ProcessingInterval > 0 {
-		d.passes, d.wait = 0, spread(s.can.ProcessingInterval, s.policy.Jitter)
-	} else if n >= s.policy.MaxAttempts {
+	d.wait = p.via.Policy.Wait(n)
+	if a.Verdict == broker.Processing && p.via.can.ProcessingInterval > 0 {
+		d.passes, d.wait = 0, spread(p.via.can.ProcessingInterval, p.via.Policy.Jitter)
+	} else if n >= p.via.Policy.MaxAttempts {
 		return decision{to: ManualReview, reason: ReasonAttemptsExhausted}
 	}
 	// The pass that finds the age exceeded should not come later than necessary.
-	d.wait = max(min(d.wait, s.policy.MaxAge-age), s.policy.obeyed(a.RetryAfter))
+	d.wait = max(min(d.wait, p.via.Policy.MaxAge-age), p.via.Policy.obeyed(a.RetryAfter))
 	return d
 }
 

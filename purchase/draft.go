@@ -1,6 +1,7 @@
 package purchase
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,16 +17,21 @@ import (
 	"holdfast/internal/money"
 )
 
-// draft is a submission that is ready to be recorded.
+// draft is a submission on its way to being recorded.
 type draft struct {
-	id          uuid.UUID
 	submission  Submission
+	terms       account.Terms
 	order       broker.Order
 	hold        decimal.Decimal
-	ttl         time.Duration
 	fingerprint []byte
-	request     broker.Request
-	hash        [sha256.Size]byte
+
+	// via is the broker that the account names, nil if it is not served. What follows is
+	// known once the draft is addressed to it.
+	via     *member
+	id      uuid.UUID
+	ttl     time.Duration
+	request broker.Request
+	hash    [sha256.Size]byte
 }
 
 func (d draft) accountID() string { return d.submission.AccountID }
@@ -34,58 +40,60 @@ func (d draft) accountID() string { return d.submission.AccountID }
 func (s *Service) draft(ctx context.Context, sub Submission) (draft, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	currency, err := s.accounts.Currency(ctx, sub.AccountID)
+	terms, err := s.accounts.Terms(ctx, sub.AccountID)
 	if errors.Is(err, account.ErrNotFound) {
 		return draft{}, ErrAccountNotFound
 	}
 	if err != nil {
 		return draft{}, unavailable(err)
 	}
-	if sub.Currency != "" && sub.Currency != currency {
+	if sub.Currency != "" && sub.Currency != terms.Currency {
 		return draft{}, s.otherCurrency(ctx, sub)
 	}
 	order := broker.Order{
-		Account: sub.AccountID, Symbol: sub.Symbol, Currency: currency,
+		Account: sub.AccountID, Symbol: sub.Symbol, Currency: terms.Currency,
 		Quantity: sub.Quantity, LimitPrice: sub.LimitPrice, Notional: sub.Notional,
 	}
 	hold, err := holdOf(order)
 	if err != nil {
 		return draft{}, err
 	}
-	return s.newDraft(sub, order, hold)
+	request, err := fingerprint(order, sub.ValidUntil, sub.Metadata)
+	if err != nil {
+		return draft{}, err
+	}
+	via := s.brokers.route(terms.Broker)
+	return draft{submission: sub, terms: terms, order: order, hold: hold, fingerprint: request, via: via}, nil
 }
 
 // otherCurrency refuses a currency that is not the account's; under a key that was used
 // before it is another request.
 func (s *Service) otherCurrency(ctx context.Context, sub Submission) error {
-	lookupDraft := draft{submission: sub, order: broker.Order{Account: sub.AccountID}}
-	_, err := s.repeatOr(ctx, lookupDraft, ErrCurrency)
+	_, err := s.repeatOr(ctx, draft{submission: sub}, ErrCurrency)
 	return err
 }
 
-// newDraft gives the draft its id, its broker key and the bytes of every attempt.
-func (s *Service) newDraft(sub Submission, order broker.Order, hold decimal.Decimal) (draft, error) {
-	request, err := fingerprint(order, sub.ValidUntil, sub.Metadata)
-	if err != nil {
-		return draft{}, err
-	}
+// address gives the draft its id, its broker key and the bytes of every attempt. It returns
+// a [*FieldError] if the broker can never take such an order.
+func (d *draft) address() error {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return draft{}, fmt.Errorf("make purchase id: %w", err)
+		return fmt.Errorf("make purchase id: %w", err)
 	}
-	key := brokerKey(s.policy.KeyNamespace, sub.AccountID, sub.IdempotencyKey, request)
-	body, err := s.broker.Encode(key, order)
+	sub := d.submission
+	key := brokerKey(d.via.Policy.KeyNamespace, sub.AccountID, sub.IdempotencyKey, d.fingerprint)
+	d.order.Account = cmp.Or(d.terms.BrokerAccount, sub.AccountID)
+	body, err := d.via.Broker.Encode(key, d.order)
 	var unsupported *broker.UnsupportedError
 	if errors.As(err, &unsupported) {
-		return draft{}, &FieldError{Field: unsupported.Field, Message: unsupported.Message}
+		return &FieldError{Field: unsupported.Field, Message: unsupported.Message}
 	}
 	if err != nil {
-		return draft{}, fmt.Errorf("encode order: %w", err)
+		return fmt.Errorf("encode order: %w", err)
 	}
-	return draft{
-		id: id, submission: sub, order: order, hold: hold, ttl: s.policy.ttl(order), fingerprint: request,
-		request: broker.Request{Key: key, Account: order.Account, Body: body}, hash: sha256.Sum256(body),
-	}, nil
+	d.id, d.ttl, d.hash = id, d.via.Policy.ttl(d.order), sha256.Sum256(body)
+	d.request = broker.Request{Key: key, Account: d.order.Account, Body: body}
+	return nil
 }
 
 // ttl is the default of valid_until, from the time of recording; 0: none.

@@ -9,6 +9,9 @@ func (s *Service) Abandon(ctx context.Context, sub Submission) (Purchase, error)
 	if err != nil {
 		return Purchase{}, err
 	}
+	if err := d.address(); err != nil {
+		return Purchase{}, err
+	}
 	recorded, err := s.record(ctx, d)
 	return fromRow(recorded), err
 }

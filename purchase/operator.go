@@ -33,7 +33,7 @@ func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
 		if settled || err != nil {
 			return fromRow(now), err
 		}
-		if err := s.notInFlight(ctx, r.ID); err != nil {
+		if err := s.notInFlight(ctx, now); err != nil {
 			return Purchase{}, err
 		}
 		moved, ok, err := s.applyTransition(ctx, resolutionTransition(now, r))
@@ -48,8 +48,9 @@ func (s *Service) Resolve(ctx context.Context, r Resolution) (Purchase, error) {
 
 // notInFlight returns an [*InProgressError] while a pass may be in flight. One that begins
 // later changes the purchase's claim, which the resolution names.
-func (s *Service) notInFlight(ctx context.Context, id uuid.UUID) error {
-	inFlight, err := db.New(s.pool).InFlight(ctx, s.can.Timeout.Seconds(), id)
+func (s *Service) notInFlight(ctx context.Context, r row) error {
+	timeout := s.brokers.of(r.Broker).can.Timeout
+	inFlight, err := db.New(s.pool).InFlight(ctx, timeout.Seconds(), r.ID)
 	if err != nil {
 		return fmt.Errorf("read whether a pass is in flight: %w", err)
 	}
@@ -57,7 +58,7 @@ func (s *Service) notInFlight(ctx context.Context, id uuid.UUID) error {
 		return nil
 	}
 	// Its lease outlives a dead process; a live one ends a pass within two calls.
-	return &InProgressError{RetryAfter: min(seconds(inFlight), 2*s.can.Timeout)}
+	return &InProgressError{RetryAfter: min(seconds(inFlight), 2*timeout)}
 }
 
 // resolvable reports whether the decision was made before (settled), or returns why it

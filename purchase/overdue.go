@@ -30,7 +30,7 @@ func (s *Service) AlertOverdue(ctx context.Context) error {
 // Unserved returns the number of open purchases of each broker that this process does not
 // serve.
 func (s *Service) Unserved(ctx context.Context) (map[string]int64, error) {
-	rows, err := db.New(s.pool).Unserved(ctx, []string{s.can.Name})
+	rows, err := db.New(s.pool).Unserved(ctx, s.brokers.Names())
 	if err != nil {
 		return nil, fmt.Errorf("count purchases of brokers that are not served: %w", err)
 	}
@@ -48,5 +48,5 @@ func (s *Service) AlertUnserved(ctx context.Context) error {
 	if err != nil || len(unserved) == 0 {
 		return err
 	}
-	return s.alerts.Raise(ctx, AlertBrokerUnserved, map[string]any{"serves": s.can.Name, "open_purchases": unserved})
+	return s.alerts.Raise(ctx, AlertBrokerUnserved, map[string]any{"serves": s.brokers.Names(), "open_purchases": unserved})
 }

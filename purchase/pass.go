@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,14 +18,14 @@ import (
 const (
 	resultDeferred = "deferred"
 	resultLostRace = "lost_race"
-	// resultPutOff: a pause, the breaker or the bound held the pass back; no attempt.
+	// resultPostponed: a pause, the breaker or a bound held the pass back; no attempt.
 	resultPostponed = "put_off"
 	// resultNothing: the purchase needs no pass now.
 	resultNoop = "nothing"
 )
 
-// foreignBrokerWait is how soon to look again at a purchase that another broker took.
-const foreignBrokerWait = time.Minute
+// unservedWait is how soon to look again at a purchase whose broker is not served here.
+const unservedWait = time.Minute
 
 // minAgain keeps a job from running again and again without a pause.
 const minAgain = 10 * time.Millisecond
@@ -44,6 +45,8 @@ type PassOutcome struct {
 // pass is one reconciliation in progress: the claimed purchase and what time it is.
 type pass struct {
 	row row
+	// via is the broker that the purchase was placed with.
+	via *member
 	// began is before the claim's statement was sent, so that no age plus the time since
 	// is less than the true one.
 	began time.Time
@@ -63,18 +66,18 @@ type pass struct {
 // scheduler is told in the same transaction that the job is done. An error means that
 // nothing was decided and the same job may simply run again.
 func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcome, error) {
-	if s.switches.PassesPaused(s.can.Name) {
-		return paused(), nil
+	via, outcome, err := s.brokerOf(ctx, id)
+	if via == nil {
+		return outcome, err
 	}
-	if err := s.gate.WaitTurn(ctx); err != nil {
-		return s.throttled(ctx, err)
+	leave, wait := via.places.take()
+	if leave == nil {
+		return PassOutcome{Result: resultPostponed, Again: wait}, nil
 	}
-	if s.switches.PassesPaused(s.can.Name) {
-		return paused(), nil
-	}
-	call, postpone, err := s.enter()
+	defer leave()
+	call, outcome, err := s.awaitTurn(ctx, via)
 	if call == nil {
-		return postpone, err
+		return outcome, err
 	}
 	defer call.Cancel()
 	p, outcome, err := s.claim(ctx, id)
@@ -89,21 +92,71 @@ func (s *Service) Pass(ctx context.Context, id uuid.UUID, job int64) (PassOutcom
 	return outcome, err
 }
 
+// brokerOf returns the broker that a purchase was placed with; nil if it is not served. A
+// process with one broker need not read it: the claim takes no other's purchases.
+func (s *Service) brokerOf(ctx context.Context, id uuid.UUID) (*member, PassOutcome, error) {
+	if only := s.brokers.only(); only != nil {
+		return only, PassOutcome{}, nil
+	}
+	name, err := s.brokerReads.do(id)
+	if err != nil {
+		return nil, PassOutcome{}, fmt.Errorf("read broker of purchase: %w", err)
+	}
+	if name == nil {
+		return nil, PassOutcome{Result: resultNoop}, nil
+	}
+	if via := s.brokers.members[*name]; via != nil {
+		return via, PassOutcome{}, nil
+	}
+	outcome, err := s.whenDue(ctx, id)
+	return nil, outcome, err
+}
+
+// readBrokers reads the brokers of purchases in one statement; nil if there is no purchase.
+func (s *Service) readBrokers(ctx context.Context, ids []uuid.UUID) []result[*string] {
+	rows, err := db.New(s.pool).PurchaseBrokers(ctx, ids)
+	names := make(map[uuid.UUID]*string, len(rows))
+	for i := range rows {
+		names[rows[i].ID] = &rows[i].Broker
+	}
+	done := make([]result[*string], len(ids))
+	for i, id := range ids {
+		done[i] = result[*string]{out: names[id], err: err}
+	}
+	return done
+}
+
+// awaitTurn waits for a pass's turn at the broker and returns the permission for its first
+// call; nil if passes are paused or the pass must wait for longer.
+func (s *Service) awaitTurn(ctx context.Context, via *member) (*broker.Call, PassOutcome, error) {
+	if s.switches.PassesPaused(via.name) {
+		return nil, paused(), nil
+	}
+	if err := via.Gate.WaitTurn(ctx); err != nil {
+		outcome, err := via.throttled(ctx, err)
+		return nil, outcome, err
+	}
+	if s.switches.PassesPaused(via.name) {
+		return nil, paused(), nil
+	}
+	return via.enter()
+}
+
 func paused() PassOutcome {
 	return PassOutcome{Result: resultPostponed, Again: spread(retryAfterTrouble, 0.5)}
 }
 
 // throttled postpones a pass that would not get its turn in time, unless it was stopped.
-func (s *Service) throttled(ctx context.Context, cause error) (PassOutcome, error) {
+func (m *member) throttled(ctx context.Context, cause error) (PassOutcome, error) {
 	if ctx.Err() != nil {
 		return PassOutcome{}, cause
 	}
-	return PassOutcome{Result: resultPostponed, Again: spread(s.policy.RescueAfter/2, 0.5)}, nil
+	return PassOutcome{Result: resultPostponed, Again: spread(m.Policy.RescueAfter/2, 0.5)}, nil
 }
 
 // enter asks the gate for one call; if it is refused, the pass is postponed.
-func (s *Service) enter() (*broker.Call, PassOutcome, error) {
-	call, err := s.gate.Enter()
+func (m *member) enter() (*broker.Call, PassOutcome, error) {
+	call, err := m.Gate.Enter()
 	var closed *broker.ClosedError
 	if errors.As(err, &closed) {
 		return nil, PassOutcome{Result: resultPostponed, Again: spread(max(closed.RetryAfter, time.Second), 0.2)}, nil
@@ -123,7 +176,7 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, 
 		return nil, outcome, err
 	}
 	return &pass{
-		row: claimed.TransactionHistory, began: began, unknownAge: seconds(claimed.UnknownAge),
+		row: claimed.TransactionHistory, via: s.brokers.of(claimed.TransactionHistory.Broker), began: began, unknownAge: seconds(claimed.UnknownAge),
 		createdAge: seconds(claimed.CreatedAge), sentAge: seconds(claimed.SentAge),
 		absentAge: seconds(claimed.AbsentAge), validFor: seconds(claimed.ValidFor),
 	}, PassOutcome{}, nil
@@ -132,8 +185,8 @@ func (s *Service) claim(ctx context.Context, id uuid.UUID) (*pass, PassOutcome, 
 // claimAll claims purchases in one statement, each for the first who asks.
 func (s *Service) claimAll(ctx context.Context, ids []uuid.UUID) []result[*db.ClaimPassesRow] {
 	rows, err := db.New(s.pool).ClaimPasses(ctx, db.ClaimPassesParams{
-		Ids: ids, Broker: s.can.Name, Lease: s.policy.RescueAfter.Seconds(), CallTimeout: s.can.Timeout.Seconds(),
-		Unknown: string(Unknown),
+		Ids: ids, Brokers: s.brokers.limits.brokers, CallTimeouts: s.brokers.limits.callTimeouts,
+		Lease: s.brokers.first.Policy.RescueAfter.Seconds(), Unknown: string(Unknown),
 	})
 	claimed := make(map[uuid.UUID]*db.ClaimPassesRow, len(rows))
 	for i := range rows {
@@ -159,10 +212,10 @@ func (s *Service) whenDue(ctx context.Context, id uuid.UUID) (PassOutcome, error
 	if err != nil {
 		return PassOutcome{}, fmt.Errorf("read when a pass is due: %w", err)
 	}
-	if due.Broker != s.can.Name {
-		s.log.Error("purchase was placed with another broker than this worker serves",
-			"purchase_id", id, "broker", due.Broker, "serves", s.can.Name)
-		return PassOutcome{Result: resultNoop, Again: foreignBrokerWait}, nil
+	if !s.brokers.Serves(due.Broker) {
+		s.log.Error("purchase was placed with a broker that this worker does not serve",
+			"purchase_id", id, "broker", due.Broker, "serves", strings.Join(s.brokers.Names(), " "))
+		return PassOutcome{Result: resultNoop, Again: unservedWait}, nil
 	}
 	if due.Paused {
 		return paused(), nil
@@ -179,17 +232,17 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // claim, by a stalled commit or a frozen process, sends nothing any more: passes may have
 // been paused since.
 func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutcome, error) {
-	ctx, cancel := context.WithDeadline(ctx, p.began.Add(s.policy.RescueAfter))
+	ctx, cancel := context.WithDeadline(ctx, p.began.Add(p.via.Policy.RescueAfter))
 	defer cancel()
-	if s.can.NoLookup {
+	if p.via.can.NoLookup {
 		call.Cancel() // a replay asks for a permission of its own
-		return s.act(ctx, p, s.decideUnasked(p), exchange{})
+		return s.act(ctx, p, p.decideUnasked(), exchange{})
 	}
 	if time.Since(p.began) > sendWindow {
 		return PassOutcome{Result: resultPostponed, Again: minAgain}, s.release(ctx, p, 0)
 	}
-	answer := s.exchange(ctx, callLookup, p.row.BrokerKey, call, func(ctx context.Context) broker.Answer {
-		return s.broker.Lookup(ctx, broker.Query{
+	answer := s.exchange(ctx, p, callLookup, call, func(ctx context.Context) broker.Answer {
+		return p.via.Broker.Lookup(ctx, broker.Query{
 			Key: p.row.BrokerKey, Account: p.row.BrokerAccount, SendBefore: p.began.Add(sendWindow),
 		})
 	})
@@ -198,7 +251,7 @@ func (s *Service) run(ctx context.Context, p *pass, call *broker.Call) (PassOutc
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
 	looked := weigh(p.row, exchange{call: callLookup, answer: answer})
-	return s.act(ctx, p, s.decideLookup(p, looked), looked)
+	return s.act(ctx, p, p.decideLookup(looked), looked)
 }
 
 // act does what was decided.
@@ -210,8 +263,8 @@ func (s *Service) act(ctx context.Context, p *pass, d decision, by exchange) (Pa
 }
 
 // exchange makes one call under the broker's own deadline and tells the gate.
-func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.Call, do func(context.Context) broker.Answer) broker.Answer {
-	callCtx, cancel := context.WithTimeout(ctx, s.can.Timeout)
+func (s *Service) exchange(ctx context.Context, p *pass, kind string, call *broker.Call, do func(context.Context) broker.Answer) broker.Answer {
+	callCtx, cancel := context.WithTimeout(ctx, p.via.can.Timeout)
 	defer cancel()
 	answer := do(callCtx)
 	if ctx.Err() != nil {
@@ -219,7 +272,7 @@ func (s *Service) exchange(ctx context.Context, kind, key string, call *broker.C
 	} else {
 		call.Done(answer.Answered)
 	}
-	s.observeCall(ctx, kind, key, answer)
+	s.observeCall(ctx, p.via, kind, p.row.BrokerKey, answer)
 	return answer
 }
 

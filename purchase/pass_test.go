@@ -371,7 +371,7 @@ func TestPausedAndForeignPassesAreNoAttempts(t *testing.T) {
 	if err := b.switches.SetFor(t.Context(), ofAnother, true, "test", "operator:test"); err != nil {
 		t.Fatal(err)
 	}
-	if b.switches.PassesPaused(b.Broker()) || !b.switches.PassesPaused("another") {
+	if b.switches.PassesPaused(b.Brokers().Names()[0]) || !b.switches.PassesPaused("another") {
 		t.Error("another broker's switch pauses this one, or not that one")
 	}
 	b.exec("UPDATE transaction_history SET broker = 'another' WHERE id = $1", p.ID)

@@ -158,7 +158,7 @@ type Summary struct {
 	ReservedUnknown    map[string]decimal.Decimal
 	PassesTotal        int64
 	ManualReviewsTotal int64
-	// Brokers are the one that is served here and those with purchases in UNKNOWN.
+	// Brokers are those that are served here and those with purchases in UNKNOWN.
 	Brokers map[string]BrokerSummary
 }
 

@@ -102,7 +102,7 @@ func (s *Service) listAccount(ctx context.Context, p ListParams, status *string)
 
 // ResolveBy is when p will be final or in review at the latest; nil if it is.
 func (s *Service) ResolveBy(p Purchase) *time.Time {
-	return s.policy.resolveBy(p.Status, p.CreatedAt, p.UnknownSince)
+	return s.brokers.of(p.Broker).Policy.resolveBy(p.Status, p.CreatedAt, p.UnknownSince)
 }
 
 // RetryIn is what a client that holds p should wait before it asks again.

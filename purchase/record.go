@@ -30,6 +30,7 @@ const (
 	outcomeRepeated     recordOutcome = "repeated"
 	outcomeInFlight     recordOutcome = "in_flight"
 	outcomeNoAccount    recordOutcome = "no_account"
+	outcomeRerouted     recordOutcome = "rerouted"
 	outcomeExpired      recordOutcome = "expired"
 	outcomeInsufficient recordOutcome = "insufficient"
 	outcomeContended    recordOutcome = "contended"
@@ -44,6 +45,9 @@ func recordsAlone(err error) bool { return answered(err) && !neverSent(err) }
 
 // errRepeated: the key was used before.
 var errRepeated = errors.New("idempotency key was used before")
+
+// errRerouted: the account has another broker than was known; the submission starts again.
+var errRerouted = errors.New("the account's broker has changed")
 
 // recordResult is what became of one draft; row is set if it was recorded.
 type recordResult struct {
@@ -74,6 +78,7 @@ func (r recordResult) recorded(err error) (row, error) {
 var refusals = map[recordOutcome]error{
 	outcomeRepeated:     errRepeated,
 	outcomeNoAccount:    ErrAccountNotFound,
+	outcomeRerouted:     errRerouted,
 	outcomeExpired:      &FieldError{Field: "valid_until", Message: "must be in the future"},
 	outcomeInsufficient: ErrInsufficientFunds,
 }
@@ -108,7 +113,7 @@ func (s *Service) pursue(ctx context.Context, d draft, lost error) (row, error) 
 // own returns the purchase under the draft's key if it is this draft's, whose record was
 // only thought to be lost and still waits for its call.
 func (s *Service) own(ctx context.Context, d draft) (row, error) {
-	found, err := db.New(s.pool).PurchaseByKey(ctx, d.order.Account, d.submission.IdempotencyKey)
+	found, err := db.New(s.pool).PurchaseByKey(ctx, d.submission.AccountID, d.submission.IdempotencyKey)
 	if err != nil {
 		return row{}, &FateUnknownError{RetryAfter: retryAfterTrouble, Err: err}
 	}
@@ -120,7 +125,7 @@ func (s *Service) own(ctx context.Context, d draft) (row, error) {
 
 // recordAll records drafts in one statement, each for itself.
 func (s *Service) recordAll(ctx context.Context, drafts []draft, lockTimeout time.Duration) []result[recordResult] {
-	rows, err := s.recordRows(ctx, s.recordParams(drafts, lockTimeout))
+	rows, err := s.recordRows(ctx, recordParams(drafts, lockTimeout))
 	if err != nil {
 		return failed[recordResult](len(drafts), err)
 	}
@@ -130,7 +135,7 @@ func (s *Service) recordAll(ctx context.Context, drafts []draft, lockTimeout tim
 	}
 	done := make([]result[recordResult], len(drafts))
 	for i, d := range drafts {
-		done[i] = d.result(at[d.id], s.can.Name)
+		done[i] = d.result(at[d.id])
 	}
 	return done
 }
@@ -146,31 +151,31 @@ func (s *Service) recordRows(ctx context.Context, p db.RecordPurchasesParams) ([
 	return db.New(conn).RecordPurchases(ctx, p)
 }
 
-func (d draft) result(r db.RecordPurchasesRow, brokerName string) result[recordResult] {
+func (d draft) result(r db.RecordPurchasesRow) result[recordResult] {
 	switch outcome := recordOutcome(r.Outcome); outcome {
 	case outcomeContended:
 		return result[recordResult]{err: errContended}
 	case outcomeRecorded:
-		return result[recordResult]{out: recordResult{outcome, d.row(brokerName, r)}}
+		return result[recordResult]{out: recordResult{outcome, d.row(r)}}
 	default:
 		return result[recordResult]{out: recordResult{outcome: outcome}}
 	}
 }
 
 // row is the draft as it was recorded.
-func (d draft) row(brokerName string, r db.RecordPurchasesRow) row {
+func (d draft) row(r db.RecordPurchasesRow) row {
 	return row{
 		ID: d.id, AccountID: d.submission.AccountID, IdempotencyKey: d.submission.IdempotencyKey,
 		Fingerprint: d.fingerprint, Status: string(Pending), Version: 1, Symbol: d.order.Symbol,
 		Quantity: d.order.Quantity, LimitPrice: d.order.LimitPrice, Notional: d.order.Notional,
 		Currency: d.order.Currency, Hold: d.hold, ValidUntil: r.ValidUntil, Metadata: d.submission.Metadata,
-		Broker: brokerName, BrokerAccount: d.request.Account, BrokerKey: d.request.Key, BrokerRequest: d.request.Body,
+		Broker: d.via.name, BrokerAccount: d.request.Account, BrokerKey: d.request.Key, BrokerRequest: d.request.Body,
 		RequestHash: d.hash[:], CreatedAt: r.RecordedAt, UpdatedAt: r.RecordedAt,
 	}
 }
 
-func (s *Service) recordParams(drafts []draft, lockTimeout time.Duration) db.RecordPurchasesParams {
-	p := db.RecordPurchasesParams{LockTimeout: milliseconds(lockTimeout), SendWithin: s.placeWindow().Seconds()}
+func recordParams(drafts []draft, lockTimeout time.Duration) db.RecordPurchasesParams {
+	p := db.RecordPurchasesParams{LockTimeout: milliseconds(lockTimeout)}
 	for _, d := range drafts {
 		p.Ids = append(p.Ids, d.id)
 		p.AccountIds = append(p.AccountIds, d.submission.AccountID)
@@ -185,11 +190,14 @@ func (s *Service) recordParams(drafts []draft, lockTimeout time.Duration) db.Rec
 		p.ValidUntils = append(p.ValidUntils, instant(d.submission.ValidUntil))
 		p.Ttls = append(p.Ttls, d.ttl.Seconds())
 		p.Metadata = append(p.Metadata, d.submission.Metadata)
-		p.Brokers = append(p.Brokers, s.can.Name)
+		p.Routes = append(p.Routes, d.terms.Broker)
+		p.RouteAccounts = append(p.RouteAccounts, d.terms.BrokerAccount)
+		p.Brokers = append(p.Brokers, d.via.name)
 		p.BrokerAccounts = append(p.BrokerAccounts, d.request.Account)
 		p.BrokerKeys = append(p.BrokerKeys, d.request.Key)
 		p.BrokerRequests = append(p.BrokerRequests, d.request.Body)
 		p.RequestHashes = append(p.RequestHashes, d.hash[:])
+		p.SendWithins = append(p.SendWithins, d.via.placeWindow().Seconds())
 	}
 	return p
 }

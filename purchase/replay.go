@@ -26,12 +26,12 @@ type intent struct {
 // replay sends the original request once more, under the original key, after writing
 // down that it will.
 func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOutcome, error) {
-	call, postpone, err := s.enter()
+	call, postpone, err := p.via.enter()
 	if call == nil {
 		return s.postpone(ctx, p, postpone, err)
 	}
 	defer call.Cancel()
-	if err := s.gate.WaitTurn(ctx); err != nil {
+	if err := p.via.Gate.WaitTurn(ctx); err != nil {
 		return PassOutcome{}, s.releaseClaim(ctx, p, err)
 	}
 	in, err := s.intend(ctx, p, looked)
@@ -44,7 +44,7 @@ func (s *Service) replay(ctx context.Context, p *pass, looked exchange) (PassOut
 	replayed := weigh(p.row, exchange{
 		call: callReplay, attemptID: in.attemptID, answer: s.sendReplay(ctx, p, in, call),
 	})
-	return s.conclude(ctx, p, s.decideReplay(p, replayed), replayed)
+	return s.conclude(ctx, p, p.decideReplay(replayed), replayed)
 }
 
 // sendReplay sends the replay, unless its deadline passed while the intent was written.
@@ -53,8 +53,8 @@ func (s *Service) sendReplay(ctx context.Context, p *pass, in intent, call *brok
 		return broker.Answer{Verdict: broker.NotSent, Reason: broker.Timeout}
 	}
 	request := broker.Request{Key: p.row.BrokerKey, Account: p.row.BrokerAccount, Body: p.row.BrokerRequest, SendBefore: in.sendBefore}
-	return s.exchange(ctx, callReplay, request.Key, call, func(ctx context.Context) broker.Answer {
-		return s.broker.Place(ctx, request)
+	return s.exchange(ctx, p, callReplay, call, func(ctx context.Context) broker.Answer {
+		return p.via.Broker.Place(ctx, request)
 	})
 }
 
@@ -70,8 +70,8 @@ func (s *Service) intend(ctx context.Context, p *pass, looked exchange) (intent,
 	began := time.Now()
 	intended, err := queries.IntendReplay(ctx, db.IntendReplayParams{
 		ID: p.row.ID, Claim: p.row.Claim, Unknown: string(Unknown), RequestHash: p.row.RequestHash,
-		SendWindow: sendWindow.Seconds(), CallTimeout: s.can.Timeout.Seconds(),
-		KeyLife: (s.can.KeyRetention - s.can.Timeout).Seconds(), MaxAge: s.policy.MaxAge.Seconds(),
+		SendWindow: sendWindow.Seconds(), CallTimeout: p.via.can.Timeout.Seconds(),
+		KeyLife: (p.via.can.KeyRetention - p.via.can.Timeout).Seconds(), MaxAge: p.via.Policy.MaxAge.Seconds(),
 	})
 	if err != nil {
 		return intent{}, fmt.Errorf("intend replay: %w", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/account"
-	"holdfast/broker"
 	"holdfast/purchase/db"
 )
 
@@ -54,13 +53,11 @@ type Alerts interface {
 type Params struct {
 	Pool      *pgxpool.Pool
 	Accounts  *account.Store
-	Broker    broker.Broker
-	Gate      *broker.Gate
+	Brokers   *Brokers
 	Scheduler Scheduler
 	Alerts    Alerts
 	// Committed is called after a commit that wrote events; it must not block.
 	Committed func()
-	Policy    Policy
 	Switches  *Switches
 	Observer  Observer
 	Log       *slog.Logger
@@ -71,13 +68,10 @@ type Params struct {
 type Service struct {
 	pool       *pgxpool.Pool
 	accounts   *account.Store
-	broker     broker.Broker
-	can        broker.Capabilities
-	gate       *broker.Gate
+	brokers    *Brokers
 	scheduler  Scheduler
 	alerts     Alerts
 	committed  func()
-	policy     Policy
 	switches   *Switches
 	observer   Observer
 	log        *slog.Logger
@@ -87,6 +81,7 @@ type Service struct {
 	records       *lanes[draft, recordResult]
 	settleBatcher *lanes[transition, settleResult]
 	claims        *batcher[uuid.UUID, *db.ClaimPassesRow]
+	brokerReads   *batcher[uuid.UUID, *string]
 	passBatcher   *lanes[transition, settleResult]
 	finals        finalCounts
 }
@@ -97,8 +92,8 @@ const maxExpediting = 4
 // New returns the service.
 func New(p Params) *Service {
 	s := &Service{
-		pool: p.Pool, accounts: p.Accounts, broker: p.Broker, can: p.Broker.Capabilities(), gate: p.Gate,
-		scheduler: p.Scheduler, alerts: p.Alerts, committed: p.Committed, policy: p.Policy, switches: p.Switches,
+		pool: p.Pool, accounts: p.Accounts, brokers: p.Brokers,
+		scheduler: p.Scheduler, alerts: p.Alerts, committed: p.Committed, switches: p.Switches,
 		observer: p.Observer, log: p.Log, expediting: make(chan struct{}, maxExpediting),
 	}
 	always, never := func(error) bool { return true }, func(error) bool { return false }
@@ -106,11 +101,12 @@ func New(p Params) *Service {
 	s.settleBatcher = newLanes(settleTimeout, always, transition.accountID, s.settleAll)
 	s.passBatcher = newLanes(settleTimeout, always, transition.accountID, s.settleAll)
 	s.claims = newBatcher(settleTimeout, maxStatements, never, s.claimAll)
+	s.brokerReads = newBatcher(settleTimeout, maxStatements, never, s.readBrokers)
 	return s
 }
 
-// AttemptsLimit is how many passes a purchase gets.
-func (s *Service) AttemptsLimit() int { return s.policy.MaxAttempts }
+// AttemptsLimit is how many passes p gets.
+func (s *Service) AttemptsLimit(p Purchase) int { return s.brokers.of(p.Broker).Policy.MaxAttempts }
 
-// Broker returns the name of the broker that is served here.
-func (s *Service) Broker() string { return s.can.Name }
+// Brokers returns the brokers that are served here.
+func (s *Service) Brokers() *Brokers { return s.brokers }

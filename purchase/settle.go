@@ -20,11 +20,11 @@ const (
 
 // settleReply stores what the first call proved and returns the purchase as it stands.
 // If it cannot be stored, the purchase stays PENDING for the sweep.
-func (s *Service) settleReply(ctx context.Context, recorded row, a broker.Answer) row {
+func (s *Service) settleReply(ctx context.Context, via *member, recorded row, a broker.Answer) row {
 	by := weigh(recorded, exchange{
 		call: callPlace, brokerKey: recorded.BrokerKey, requestHash: recorded.RequestHash, answer: a,
 	})
-	t := replyTransition(recorded, by, s.policy.obeyed(a.RetryAfter))
+	t := replyTransition(recorded, by, via.Policy.obeyed(a.RetryAfter))
 	for try := 1; ; try++ {
 		settled, err := s.trySettle(ctx, recorded, t)
 		if err == nil {

@@ -109,8 +109,8 @@ func (b *bundle) serviceOver(over broker.Broker, gate broker.GateConfig) *purcha
 		b.t.Fatal(err)
 	}
 	return purchase.New(purchase.Params{
-		Pool: b.pool, Accounts: b.accounts, Broker: over, Gate: broker.NewGate(gate), Scheduler: scheduler, Alerts: alert.New(b.pool, scheduler, slog.New(slog.DiscardHandler)),
-		Committed: func() {}, Policy: b.policy, Switches: b.switches, Observer: b.seen, Log: slog.New(slog.DiscardHandler),
+		Pool: b.pool, Accounts: b.accounts, Brokers: purchase.NewBrokers(purchase.Member{Broker: over, Gate: broker.NewGate(gate), Policy: b.policy}), Scheduler: scheduler, Alerts: alert.New(b.pool, scheduler, slog.New(slog.DiscardHandler)),
+		Committed: func() {}, Switches: b.switches, Observer: b.seen, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -15,7 +15,10 @@ import (
 func (s *Service) Summary(ctx context.Context) (Summary, error) {
 	summary := Summary{
 		Counts: map[Status]int64{}, ReservedUnknown: map[string]decimal.Decimal{},
-		Brokers: map[string]BrokerSummary{s.can.Name: {ReservedUnknown: map[string]decimal.Decimal{}}},
+		Brokers: map[string]BrokerSummary{},
+	}
+	for _, name := range s.brokers.Names() {
+		summary.Brokers[name] = BrokerSummary{ReservedUnknown: map[string]decimal.Decimal{}}
 	}
 	for _, status := range Statuses() {
 		summary.Counts[status] = 0

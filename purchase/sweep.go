@@ -21,9 +21,11 @@ const (
 // SweepPending takes purchases that have been PENDING past their grace as UNKNOWN and
 // returns how many it changed. Rows that another process is working on are skipped.
 func (s *Service) SweepPending(ctx context.Context) (int, error) {
+	limits := s.brokers.limits
 	changed, err := s.sweep(ctx, func(after uuid.UUID) ([]transition, error) {
 		stale, err := db.New(s.pool).StalePending(ctx, db.StalePendingParams{
-			Grace: s.policy.PendingGrace.Seconds(), CallTimeout: s.can.Timeout.Seconds(), After: after, Batch: sweepBatch,
+			Grace: s.brokers.first.Policy.PendingGrace.Seconds(), Brokers: limits.brokers, CallTimeouts: limits.callTimeouts,
+			After: after, Batch: sweepBatch,
 		})
 		changes := make([]transition, len(stale))
 		for i, r := range stale {
@@ -37,13 +39,14 @@ func (s *Service) SweepPending(ctx context.Context) (int, error) {
 	return changed, err
 }
 
-// SweepLimits moves UNKNOWN purchases that have reached their maximum age or number of
-// passes to MANUAL_REVIEW, whether or not a pass could run, and returns how many it moved.
+// SweepLimits moves UNKNOWN purchases that have reached their broker's maximum age or number
+// of passes to MANUAL_REVIEW, whether or not a pass could run, and returns how many it moved.
 func (s *Service) SweepLimits(ctx context.Context) (int, error) {
+	limits := s.brokers.limits
 	return s.sweep(ctx, func(after uuid.UUID) ([]transition, error) {
 		past, err := db.New(s.pool).PastLimits(ctx, db.PastLimitsParams{
-			MaxAge: s.policy.MaxAge.Seconds(), MaxAttempts: int32(s.policy.MaxAttempts),
-			CallTimeout: s.can.Timeout.Seconds(), After: after, Batch: sweepBatch,
+			Brokers: limits.brokers, MaxAges: limits.maxAges, MaxAttempts: limits.maxAttempts,
+			CallTimeouts: limits.callTimeouts, After: after, Batch: sweepBatch,
 		})
 		changes := make([]transition, len(past))
 		for i, r := range past {

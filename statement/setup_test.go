@@ -106,11 +106,14 @@ func setup(t testing.TB) *bundle {
 	}
 	log, gate := slog.New(slog.DiscardHandler), broker.NewGate(broker.GateConfig{})
 	b.purchases = purchase.New(purchase.Params{
-		Pool: b.pool, Accounts: accounts, Broker: b.broker, Gate: gate, Scheduler: scheduler, Alerts: alert.New(b.pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() {},
-		Policy: purchase.Policy{
-			RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
-			PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
-		},
+		Pool: b.pool, Accounts: accounts, Scheduler: scheduler, Alerts: alert.New(b.pool, scheduler, slog.New(slog.DiscardHandler)), Committed: func() {},
+		Brokers: purchase.NewBrokers(purchase.Member{
+			Broker: b.broker, Gate: gate,
+			Policy: purchase.Policy{
+				RetryBase: time.Minute, RetryCap: time.Hour, MaxAttempts: 20, MaxAge: 12 * time.Hour,
+				PendingGrace: time.Minute, RescueAfter: 2 * time.Minute,
+			},
+		}),
 		Switches: purchase.NewSwitches(b.pool, log), Observer: noopObserver{}, Log: log,
 	})
 	b.params = statement.Params{

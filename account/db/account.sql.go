@@ -14,7 +14,7 @@ import (
 )
 
 const accountByID = `-- name: AccountByID :one
-SELECT id, currency, available, reserved, spent, deposited, overrun, created_at FROM account WHERE id = $1
+SELECT id, currency, available, reserved, spent, deposited, overrun, broker, broker_account, created_at FROM account WHERE id = $1
 `
 
 func (q *Queries) AccountByID(ctx context.Context, id string) (Account, error) {
@@ -28,52 +28,64 @@ func (q *Queries) AccountByID(ctx context.Context, id string) (Account, error) {
 		&i.Spent,
 		&i.Deposited,
 		&i.Overrun,
+		&i.Broker,
+		&i.BrokerAccount,
 		&i.CreatedAt,
 	)
 	return i, err
 }
 
-const accountCurrency = `-- name: AccountCurrency :one
-SELECT currency FROM account WHERE id = $1
+const accountTerms = `-- name: AccountTerms :one
+SELECT currency, broker, broker_account FROM account WHERE id = $1
 `
 
-func (q *Queries) AccountCurrency(ctx context.Context, id string) (string, error) {
-	row := q.db.QueryRow(ctx, accountCurrency, id)
-	var currency string
-	err := row.Scan(&currency)
-	return currency, err
+type AccountTermsRow struct {
+	Currency      string
+	Broker        string
+	BrokerAccount string
+}
+
+func (q *Queries) AccountTerms(ctx context.Context, id string) (AccountTermsRow, error) {
+	row := q.db.QueryRow(ctx, accountTerms, id)
+	var i AccountTermsRow
+	err := row.Scan(&i.Currency, &i.Broker, &i.BrokerAccount)
+	return i, err
 }
 
 const createAccount = `-- name: CreateAccount :one
 WITH created AS (
-    INSERT INTO account (id, currency, available, deposited)
-    VALUES ($1, $2, $3::numeric, $3::numeric)
+    INSERT INTO account (id, currency, available, deposited, broker, broker_account)
+    VALUES ($1, $2, $3::numeric, $3::numeric, $4, $5)
     ON CONFLICT ON CONSTRAINT account_pkey DO NOTHING
-    RETURNING id, currency, available, reserved, spent, deposited, overrun, created_at
+    RETURNING id, currency, available, reserved, spent, deposited, overrun, broker, broker_account, created_at
 ), opening AS (
     INSERT INTO deposit (id, account_id, amount, note, actor)
-    SELECT $4, id, deposited, 'opening balance', $5 FROM created WHERE deposited > 0
+    SELECT $6, id, deposited, 'opening balance', $7 FROM created WHERE deposited > 0
 )
-SELECT id, currency, available, reserved, spent, deposited, overrun, created_at FROM created
+SELECT id, currency, available, reserved, spent, deposited, overrun, broker, broker_account, created_at FROM created
 `
 
 type CreateAccountParams struct {
-	ID        string
-	Currency  string
-	Available decimal.Decimal
-	DepositID uuid.UUID
-	Actor     string
+	ID            string
+	Currency      string
+	Available     decimal.Decimal
+	Broker        string
+	BrokerAccount string
+	DepositID     uuid.UUID
+	Actor         string
 }
 
 type CreateAccountRow struct {
-	ID        string
-	Currency  string
-	Available decimal.Decimal
-	Reserved  decimal.Decimal
-	Spent     decimal.Decimal
-	Deposited decimal.Decimal
-	Overrun   decimal.Decimal
-	CreatedAt time.Time
+	ID            string
+	Currency      string
+	Available     decimal.Decimal
+	Reserved      decimal.Decimal
+	Spent         decimal.Decimal
+	Deposited     decimal.Decimal
+	Overrun       decimal.Decimal
+	Broker        string
+	BrokerAccount string
+	CreatedAt     time.Time
 }
 
 // The account and, where it opens with money, its first deposit. Returns no row where
@@ -83,6 +95,8 @@ func (q *Queries) CreateAccount(ctx context.Context, arg CreateAccountParams) (C
 		arg.ID,
 		arg.Currency,
 		arg.Available,
+		arg.Broker,
+		arg.BrokerAccount,
 		arg.DepositID,
 		arg.Actor,
 	)
@@ -95,6 +109,8 @@ func (q *Queries) CreateAccount(ctx context.Context, arg CreateAccountParams) (C
 		&i.Spent,
 		&i.Deposited,
 		&i.Overrun,
+		&i.Broker,
+		&i.BrokerAccount,
 		&i.CreatedAt,
 	)
 	return i, err
@@ -120,7 +136,7 @@ func (q *Queries) DepositByKey(ctx context.Context, accountID string, idempotenc
 }
 
 const listAccounts = `-- name: ListAccounts :many
-SELECT id, currency, available, reserved, spent, deposited, overrun, created_at FROM account ORDER BY id LIMIT $1
+SELECT id, currency, available, reserved, spent, deposited, overrun, broker, broker_account, created_at FROM account ORDER BY id LIMIT $1
 `
 
 // For an operator's listing, bounded; by the primary key's index.
@@ -141,6 +157,8 @@ func (q *Queries) ListAccounts(ctx context.Context, limit int32) ([]Account, err
 			&i.Spent,
 			&i.Deposited,
 			&i.Overrun,
+			&i.Broker,
+			&i.BrokerAccount,
 			&i.CreatedAt,
 		); err != nil {
 			return nil, err
@@ -167,7 +185,7 @@ SET available = a.available + r.amount,
     deposited = a.deposited + r.amount
 FROM recorded r
 WHERE a.id = r.account_id
-RETURNING a.id, a.currency, a.available, a.reserved, a.spent, a.deposited, a.overrun, a.created_at
+RETURNING a.id, a.currency, a.available, a.reserved, a.spent, a.deposited, a.overrun, a.broker, a.broker_account, a.created_at
 `
 
 type RecordDepositParams struct {
@@ -199,6 +217,35 @@ func (q *Queries) RecordDeposit(ctx context.Context, arg RecordDepositParams) (A
 		&i.Spent,
 		&i.Deposited,
 		&i.Overrun,
+		&i.Broker,
+		&i.BrokerAccount,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const setAccountBroker = `-- name: SetAccountBroker :one
+UPDATE account
+SET broker         = COALESCE($1, broker),
+    broker_account = COALESCE($2, broker_account)
+WHERE id = $3
+RETURNING id, currency, available, reserved, spent, deposited, overrun, broker, broker_account, created_at
+`
+
+// Changes what is given. Purchases that are recorded from then on go to the new broker.
+func (q *Queries) SetAccountBroker(ctx context.Context, broker *string, brokerAccount *string, iD string) (Account, error) {
+	row := q.db.QueryRow(ctx, setAccountBroker, broker, brokerAccount, iD)
+	var i Account
+	err := row.Scan(
+		&i.ID,
+		&i.Currency,
+		&i.Available,
+		&i.Reserved,
+		&i.Spent,
+		&i.Deposited,
+		&i.Overrun,
+		&i.Broker,
+		&i.BrokerAccount,
 		&i.CreatedAt,
 	)
 	return i, err

@@ -12,14 +12,16 @@ import (
 )
 
 type Account struct {
-	ID        string
-	Currency  string
-	Available decimal.Decimal
-	Reserved  decimal.Decimal
-	Spent     decimal.Decimal
-	Deposited decimal.Decimal
-	Overrun   decimal.Decimal
-	CreatedAt time.Time
+	ID            string
+	Currency      string
+	Available     decimal.Decimal
+	Reserved      decimal.Decimal
+	Spent         decimal.Decimal
+	Deposited     decimal.Decimal
+	Overrun       decimal.Decimal
+	Broker        string
+	BrokerAccount string
+	CreatedAt     time.Time
 }
 
 type Deposit struct {

@@ -12,7 +12,6 @@ import (
 
 	"holdfast/api/console/db"
 	"holdfast/auth"
-	"holdfast/broker"
 	"holdfast/purchase"
 	"holdfast/statement"
 )
@@ -36,7 +35,6 @@ type Params struct {
 	Purchases *purchase.Service
 	Switches  *purchase.Switches
 	Keys      *auth.Store
-	Gate      *broker.Gate
 	Pool      *pgxpool.Pool
 	// River is River's own page, mounted at /river/; nil where there is none.
 	River http.Handler

@@ -55,7 +55,7 @@ type switchState struct {
 func (c *console) overview(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
 	defer cancel()
-	v := overviewView{view: c.view(ctx), Statuses: purchase.Statuses(), Broker: c.Gate.State()}
+	v := overviewView{view: c.view(ctx), Statuses: purchase.Statuses(), Broker: c.Purchases.Brokers().WorstState()}
 	if word := r.URL.Query().Get("said"); word == "switched" {
 		v.Message = said[word]
 	}

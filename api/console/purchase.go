@@ -94,11 +94,12 @@ func (v purchaseView) bearsOut(word string) bool {
 }
 
 func (c *console) purchaseView(ctx context.Context, id uuid.UUID) (purchaseView, error) {
-	v := purchaseView{view: c.view(ctx), AttemptsLimit: c.Purchases.AttemptsLimit()}
+	v := purchaseView{view: c.view(ctx)}
 	var err error
 	if v.Purchase, err = c.Purchases.Get(ctx, id); err != nil {
 		return v, err
 	}
+	v.AttemptsLimit = c.Purchases.AttemptsLimit(v.Purchase)
 	if v.History, err = c.Purchases.History(ctx, id); err != nil {
 		return v, err
 	}

@@ -43,6 +43,7 @@ type node struct {
 	listener net.Listener
 	// brokers are all that are served here, by name; broker and gate are the default one's.
 	brokers  map[string]*served
+	registry *purchase.Brokers
 	broker   broker.Broker
 	gate     *broker.Gate
 	outbox   *outbox.Outbox

@@ -38,8 +38,14 @@ func (n *node) openBrokers(ctx context.Context) error {
 		})
 		n.brokers[b.Name] = s
 	}
-	n.broker, n.gate = n.brokers[n.config.Broker.Name].adapter, n.brokers[n.config.Broker.Name].gate
+	first := n.brokers[n.config.Broker.Name]
+	n.broker, n.gate = first.adapter, first.gate
+	n.registry = purchase.NewBrokers(first.member(n.config))
 	return nil
+}
+
+func (s *served) member(c config.Config) purchase.Member {
+	return purchase.Member{Broker: s.adapter, Gate: s.gate, Policy: policy(c, s.config)}
 }
 
 func (n *node) newAdapter(ctx context.Context, b config.Broker) (broker.Broker, error) {

@@ -118,7 +118,7 @@ func (n *node) handler(ctx context.Context) (http.Handler, error) {
 	if p.Events, err = n.eventVerifier(); err != nil {
 		return nil, err
 	}
-	p.Purchases, p.Accounts, p.Switches, p.Keys, p.Gate = n.requested, n.accounts, n.switches, n.keys, n.gate
+	p.Purchases, p.Accounts, p.Switches, p.Keys = n.requested, n.accounts, n.switches, n.keys
 	p.Queues = func(ctx context.Context) (map[string]bool, error) { return jobs.Queues(ctx, n.requests) }
 	p.Streams, p.River, p.Hub = n.streams, jobsPage, n.outbox.Hub
 	return api.New(p), nil

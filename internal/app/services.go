@@ -100,8 +100,8 @@ func (n *node) service(pool *pgxpool.Pool) (*purchase.Service, error) {
 		return nil, err
 	}
 	return purchase.New(purchase.Params{
-		Pool: pool, Accounts: n.accounts, Broker: n.broker, Gate: n.gate, Scheduler: scheduler,
-		Alerts: alert.New(pool, scheduler, n.log), Committed: n.outbox.Wake, Policy: policy(n.config, n.config.Broker), Switches: n.switches, Observer: n.metrics, Log: n.log,
+		Pool: pool, Accounts: n.accounts, Brokers: n.registry, Scheduler: scheduler,
+		Alerts: alert.New(pool, scheduler, n.log), Committed: n.outbox.Wake, Switches: n.switches, Observer: n.metrics, Log: n.log,
 	}), nil
 }
 

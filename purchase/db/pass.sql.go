@@ -18,8 +18,8 @@ const claimPasses = `-- name: ClaimPasses :many
 WITH free AS (
     SELECT t.id
     FROM transaction_history t
-    WHERE t.id = ANY ($3::uuid[])
-      AND t.broker = $4
+    WHERE t.id = ANY ($4::uuid[])
+      AND t.broker = ANY ($3::text[])
       AND t.status = $5::text
       AND t.next_retry <= now()
       AND (t.leased_until IS NULL OR t.leased_until <= now())
@@ -40,7 +40,8 @@ RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.vers
           -- Since the last send ended. One whose outcome was not stored ended, at the
           -- latest, the broker timeout after its deadline.
           EXTRACT(EPOCH FROM clock_timestamp() - COALESCE(GREATEST(
-              h.send_ended_at, h.send_until + make_interval(secs => $2::double precision)
+              h.send_ended_at,
+              h.send_until + make_interval(secs => ($2::double precision[])[array_position($3::text[], h.broker)])
           ), h.created_at))::double precision AS sent_age,
           -- Since the last counted "not found"; 0 if there is none.
           COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - h.absent_at), 0)::double precision AS absent_age,
@@ -49,11 +50,11 @@ RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.vers
 `
 
 type ClaimPassesParams struct {
-	Lease       float64
-	CallTimeout float64
-	Ids         []uuid.UUID
-	Broker      string
-	Unknown     string
+	Lease        float64
+	CallTimeouts []float64
+	Brokers      []string
+	Ids          []uuid.UUID
+	Unknown      string
 }
 
 type ClaimPassesRow struct {
@@ -67,8 +68,8 @@ type ClaimPassesRow struct {
 
 // The statements of one purchase take UNKNOWN as a parameter: were it written out, a plan
 // made while few are UNKNOWN would read the partial indexes, and keep doing so when many are.
-// Gives the caller purchases for one pass each: until the lease ends nobody else gets
-// them, and only the holder of the new claim may write. next_retry moves to the lease's
+// Gives the caller purchases of the brokers that it serves for one pass each: until the
+// lease ends nobody else gets them, and only the holder of the new claim may write. next_retry moves to the lease's
 // end, so a pass whose process dies is due again then. One that somebody is writing is
 // left out, so that the others need not wait. While passes are paused nothing is claimed.
 // A lease that ended on its own is one of a pass that stored nothing: its lookup may have
@@ -76,9 +77,9 @@ type ClaimPassesRow struct {
 func (q *Queries) ClaimPasses(ctx context.Context, arg ClaimPassesParams) ([]ClaimPassesRow, error) {
 	rows, err := q.db.Query(ctx, claimPasses,
 		arg.Lease,
-		arg.CallTimeout,
+		arg.CallTimeouts,
+		arg.Brokers,
 		arg.Ids,
-		arg.Broker,
 		arg.Unknown,
 	)
 	if err != nil {
@@ -595,6 +596,36 @@ func (q *Queries) PassDue(ctx context.Context, id uuid.UUID) (PassDueRow, error)
 		&i.Paused,
 	)
 	return i, err
+}
+
+const purchaseBrokers = `-- name: PurchaseBrokers :many
+SELECT id, broker FROM transaction_history WHERE id = ANY ($1::uuid[])
+`
+
+type PurchaseBrokersRow struct {
+	ID     uuid.UUID
+	Broker string
+}
+
+// Which broker each purchase was placed with. It never changes.
+func (q *Queries) PurchaseBrokers(ctx context.Context, ids []uuid.UUID) ([]PurchaseBrokersRow, error) {
+	rows, err := q.db.Query(ctx, purchaseBrokers, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PurchaseBrokersRow
+	for rows.Next() {
+		var i PurchaseBrokersRow
+		if err := rows.Scan(&i.ID, &i.Broker); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const releaseClaim = `-- name: ReleaseClaim :exec

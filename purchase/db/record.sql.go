@@ -142,38 +142,43 @@ WITH input AS MATERIALIZED (
            unnest($11::text[])      AS valid_until,
            unnest($12::double precision[])  AS ttl,
            unnest($13::text[])          AS metadata,
-           unnest($14::text[])           AS broker,
-           unnest($15::text[])   AS broker_account,
-           unnest($16::text[])       AS broker_key,
-           unnest($17::bytea[])  AS broker_request,
-           unnest($18::bytea[])   AS request_hash
+           -- The account's own columns as the caller knew them, and what they come to.
+           unnest($14::text[])            AS route,
+           unnest($15::text[])    AS route_account,
+           unnest($16::text[])           AS broker,
+           unnest($17::text[])   AS broker_account,
+           unnest($18::text[])       AS broker_key,
+           unnest($19::bytea[])  AS broker_request,
+           unnest($20::bytea[])   AS request_hash,
+           unnest($21::double precision[]) AS send_within
     -- How long to wait for a locked account; for this transaction only.
-    WHERE set_config('lock_timeout', $19::text, true) <> ''
+    WHERE set_config('lock_timeout', $22::text, true) <> ''
 ), keyed AS MATERIALIZED (
-    SELECT i.id, i.account_id, i.idempotency_key, i.fingerprint, i.symbol, i.quantity, i.limit_price, i.notional, i.currency, i.hold, i.valid_until, i.ttl, i.metadata, i.broker, i.broker_account, i.broker_key, i.broker_request, i.request_hash,
+    SELECT i.id, i.account_id, i.idempotency_key, i.fingerprint, i.symbol, i.quantity, i.limit_price, i.notional, i.currency, i.hold, i.valid_until, i.ttl, i.metadata, i.route, i.route_account, i.broker, i.broker_account, i.broker_key, i.broker_request, i.request_hash, i.send_within,
            CASE WHEN i.valid_until <> '' THEN i.valid_until::timestamptz
                 WHEN i.ttl > 0 THEN now() + make_interval(secs => i.ttl) END AS expires,
            row_number() OVER (PARTITION BY i.account_id, i.idempotency_key ORDER BY i.id) = 1
                AND pg_try_advisory_xact_lock(hashtextextended(i.account_id || ' ' || i.idempotency_key, 0)) AS free
     FROM input i
 ), locked AS (
-    SELECT a.id, a.available, a.currency
+    SELECT a.id, a.available, a.currency, a.broker, a.broker_account
     FROM account a
     WHERE a.id = ANY (ARRAY(SELECT k.account_id FROM keyed k WHERE k.free))
     ORDER BY a.id
     FOR NO KEY UPDATE
 ), checked AS MATERIALIZED (
-    SELECT k.id, k.account_id, k.idempotency_key, k.fingerprint, k.symbol, k.quantity, k.limit_price, k.notional, k.currency, k.hold, k.valid_until, k.ttl, k.metadata, k.broker, k.broker_account, k.broker_key, k.broker_request, k.request_hash, k.expires, k.free, l.available,
+    SELECT k.id, k.account_id, k.idempotency_key, k.fingerprint, k.symbol, k.quantity, k.limit_price, k.notional, k.currency, k.hold, k.valid_until, k.ttl, k.metadata, k.route, k.route_account, k.broker, k.broker_account, k.broker_key, k.broker_request, k.request_hash, k.send_within, k.expires, k.free, l.available,
            CASE WHEN NOT k.free THEN 'in_flight'
                 WHEN l.id IS NULL THEN 'no_account'
                 WHEN purchase_exists(l.id, k.idempotency_key) THEN 'repeated'
+                WHEN k.route <> l.broker OR k.route_account <> l.broker_account THEN 'rerouted'
                 WHEN k.expires <= now() THEN 'expired'
                 WHEN k.hold > l.available THEN 'insufficient'
                 ELSE 'contended' END AS outcome
     FROM keyed k
     LEFT JOIN locked l ON l.id = k.account_id AND l.currency = k.currency
 ), affordable AS (
-    SELECT c.id, c.account_id, c.idempotency_key, c.fingerprint, c.symbol, c.quantity, c.limit_price, c.notional, c.currency, c.hold, c.valid_until, c.ttl, c.metadata, c.broker, c.broker_account, c.broker_key, c.broker_request, c.request_hash, c.expires, c.free, c.available, c.outcome, sum(c.hold) OVER (PARTITION BY c.account_id ORDER BY c.id) <= c.available AS enough
+    SELECT c.id, c.account_id, c.idempotency_key, c.fingerprint, c.symbol, c.quantity, c.limit_price, c.notional, c.currency, c.hold, c.valid_until, c.ttl, c.metadata, c.route, c.route_account, c.broker, c.broker_account, c.broker_key, c.broker_request, c.request_hash, c.send_within, c.expires, c.free, c.available, c.outcome, sum(c.hold) OVER (PARTITION BY c.account_id ORDER BY c.id) <= c.available AS enough
     FROM checked c
     WHERE c.outcome = 'contended'
 ), recorded AS (
@@ -186,7 +191,7 @@ WITH input AS MATERIALIZED (
            NULLIF(quantity, '')::numeric, NULLIF(limit_price, '')::numeric, NULLIF(notional, '')::numeric,
            currency, hold, expires, metadata, broker, broker_account, broker_key, broker_request, request_hash,
            -- The record is the first call's intent: later than this it is not sent.
-           LEAST(now() + make_interval(secs => $20::double precision), expires)
+           LEAST(now() + make_interval(secs => send_within), expires)
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING
@@ -218,13 +223,15 @@ type RecordPurchasesParams struct {
 	ValidUntils     []string
 	Ttls            []float64
 	Metadata        []string
+	Routes          []string
+	RouteAccounts   []string
 	Brokers         []string
 	BrokerAccounts  []string
 	BrokerKeys      []string
 	BrokerRequests  [][]byte
 	RequestHashes   [][]byte
+	SendWithins     []float64
 	LockTimeout     string
-	SendWithin      float64
 }
 
 type RecordPurchasesRow struct {
@@ -237,6 +244,7 @@ type RecordPurchasesRow struct {
 // Holds the money and inserts PENDING, for one purchase or many, and returns for each what
 // it did: recorded; repeated (the key is used); in_flight (another transaction is recording
 // this key and has not ended); no_account (it does not exist or has another currency);
+// rerouted (the account has another broker, or another name there, than the caller knew);
 // expired (its valid_until has passed); insufficient; or contended (affordable, but not
 // together with the others of this batch). Only a recorded one changes anything.
 // First each key is locked, without waiting, until the transaction has ended, its commit
@@ -260,13 +268,15 @@ func (q *Queries) RecordPurchases(ctx context.Context, arg RecordPurchasesParams
 		arg.ValidUntils,
 		arg.Ttls,
 		arg.Metadata,
+		arg.Routes,
+		arg.RouteAccounts,
 		arg.Brokers,
 		arg.BrokerAccounts,
 		arg.BrokerKeys,
 		arg.BrokerRequests,
 		arg.RequestHashes,
+		arg.SendWithins,
 		arg.LockTimeout,
-		arg.SendWithin,
 	)
 	if err != nil {
 		return nil, err

@@ -70,25 +70,29 @@ func (q *Queries) Overdue(ctx context.Context, tolerance float64) (OverdueRow, e
 
 const pastLimits = `-- name: PastLimits :many
 SELECT id, version,
-       unknown_since <= clock_timestamp() - make_interval(secs => $1::double precision) AS too_old
+       unknown_since <= clock_timestamp() - make_interval(secs =>
+           ($1::double precision[])[COALESCE(array_position($2::text[], broker), 1)]) AS too_old
 FROM transaction_history
 WHERE status = 'UNKNOWN'
-  AND (unknown_since <= clock_timestamp() - make_interval(secs => $1::double precision)
-       OR attempts >= $2)
+  AND (unknown_since <= clock_timestamp() - make_interval(secs =>
+           ($1::double precision[])[COALESCE(array_position($2::text[], broker), 1)])
+       OR attempts >= ($3::integer[])[COALESCE(array_position($2::text[], broker), 1)])
   AND (send_until IS NULL
-       OR send_until < clock_timestamp() - make_interval(secs => $3::double precision))
-  AND id > $4::uuid
+       OR send_until < clock_timestamp() - make_interval(secs =>
+              ($4::double precision[])[COALESCE(array_position($2::text[], broker), 1)]))
+  AND id > $5::uuid
 ORDER BY id
-LIMIT $5
+LIMIT $6
 FOR UPDATE SKIP LOCKED
 `
 
 type PastLimitsParams struct {
-	MaxAge      float64
-	MaxAttempts int32
-	CallTimeout float64
-	After       uuid.UUID
-	Batch       int32
+	MaxAges      []float64
+	Brokers      []string
+	MaxAttempts  []int32
+	CallTimeouts []float64
+	After        uuid.UUID
+	Batch        int32
 }
 
 type PastLimitsRow struct {
@@ -102,9 +106,10 @@ type PastLimitsRow struct {
 // next sweep.
 func (q *Queries) PastLimits(ctx context.Context, arg PastLimitsParams) ([]PastLimitsRow, error) {
 	rows, err := q.db.Query(ctx, pastLimits,
-		arg.MaxAge,
+		arg.MaxAges,
+		arg.Brokers,
 		arg.MaxAttempts,
-		arg.CallTimeout,
+		arg.CallTimeouts,
 		arg.After,
 		arg.Batch,
 	)
@@ -132,18 +137,20 @@ SELECT id, version FROM transaction_history
 WHERE status = 'PENDING'
   AND created_at < clock_timestamp() - make_interval(secs => $1::double precision)
   AND (send_until IS NULL
-       OR send_until < clock_timestamp() - make_interval(secs => $2::double precision))
-  AND id > $3::uuid
+       OR send_until < clock_timestamp() - make_interval(secs =>
+              ($2::double precision[])[COALESCE(array_position($3::text[], broker), 1)]))
+  AND id > $4::uuid
 ORDER BY id
-LIMIT $4
+LIMIT $5
 FOR UPDATE SKIP LOCKED
 `
 
 type StalePendingParams struct {
-	Grace       float64
-	CallTimeout float64
-	After       uuid.UUID
-	Batch       int32
+	Grace        float64
+	CallTimeouts []float64
+	Brokers      []string
+	After        uuid.UUID
+	Batch        int32
 }
 
 type StalePendingRow struct {
@@ -152,13 +159,15 @@ type StalePendingRow struct {
 }
 
 // The sweeps go through their rows by id, so that one that fails does not keep the others
-// from their turn.
+// from their turn. Each purchase is held to the limits of its own broker; those of a broker
+// that is not served, to the first one's.
 // PENDING past its grace whose call can no longer be in flight: its process died, or lost
 // the database, before the outcome was stored.
 func (q *Queries) StalePending(ctx context.Context, arg StalePendingParams) ([]StalePendingRow, error) {
 	rows, err := q.db.Query(ctx, stalePending,
 		arg.Grace,
-		arg.CallTimeout,
+		arg.CallTimeouts,
+		arg.Brokers,
 		arg.After,
 		arg.Batch,
 	)

@@ -89,7 +89,9 @@ WITH input AS (
       AND (h.claim = i.claim
            -- Whoever holds no claim leaves a purchase alone while a send may be in flight.
            OR (i.claim < 0 AND (i.from_status <> 'UNKNOWN' OR h.send_until IS NULL
-               OR h.send_until + make_interval(secs => $31::double precision) <= clock_timestamp())))
+               OR h.send_until + make_interval(secs =>
+                      ($31::double precision[])[COALESCE(array_position($32::text[], h.broker), 1)])
+                  <= clock_timestamp())))
     RETURNING h.id, h.account_id, h.idempotency_key, h.fingerprint, h.status, h.version, h.symbol, h.quantity, h.limit_price, h.notional, h.currency, h.hold, h.cost, h.filled_quantity, h.valid_until, h.metadata, h.reason, h.evidence, h.broker, h.broker_account, h.broker_key, h.broker_request, h.request_hash, h.broker_order_id, h.broker_status_code, h.broker_body, h.broker_body_truncated, h.place_result, h.place_reason, h.place_status_code, h.place_duration_ms, h.send_until, h.send_ended_at, h.replay_code, h.absences, h.absent_at, h.order_named, h.attempts, h.next_retry, h.unknown_since, h.claim, h.leased_until, h.created_at, h.updated_at, h.settled_at
 ), settled AS (
     SELECT account_id,
@@ -202,7 +204,8 @@ type ApplyTransitionsParams struct {
 	NamesOrder       []bool
 	NamedOrderIds    []string
 	LockTimeout      string
-	CallTimeout      float64
+	CallTimeouts     []float64
+	Brokers          []string
 }
 
 type ApplyTransitionsRow struct {
@@ -291,7 +294,8 @@ func (q *Queries) ApplyTransitions(ctx context.Context, arg ApplyTransitionsPara
 		arg.NamesOrder,
 		arg.NamedOrderIds,
 		arg.LockTimeout,
-		arg.CallTimeout,
+		arg.CallTimeouts,
+		arg.Brokers,
 	)
 	if err != nil {
 		return nil, err

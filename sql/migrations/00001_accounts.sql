@@ -13,6 +13,11 @@ CREATE TABLE account (
     -- What settled costs exceeded their holds by: as far, and no further, available
     -- may stand below zero.
     overrun    numeric     NOT NULL DEFAULT 0,
+    -- The broker that takes the account's purchases; empty: the default one of whoever
+    -- serves. A purchase keeps the broker that it was placed with.
+    broker     text COLLATE "C" NOT NULL DEFAULT '',
+    -- The account's name at its broker; empty: its id.
+    broker_account text COLLATE "C" NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT account_pkey PRIMARY KEY (id),
     CONSTRAINT account_id_check CHECK (id ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'),

@@ -2,8 +2,8 @@
 -- The account and, where it opens with money, its first deposit. Returns no row where
 -- the id is taken.
 WITH created AS (
-    INSERT INTO account (id, currency, available, deposited)
-    VALUES (@id, @currency, @available::numeric, @available::numeric)
+    INSERT INTO account (id, currency, available, deposited, broker, broker_account)
+    VALUES (@id, @currency, @available::numeric, @available::numeric, @broker, @broker_account)
     ON CONFLICT ON CONSTRAINT account_pkey DO NOTHING
     RETURNING *
 ), opening AS (
@@ -15,8 +15,16 @@ SELECT * FROM created;
 -- name: AccountByID :one
 SELECT * FROM account WHERE id = $1;
 
--- name: AccountCurrency :one
-SELECT currency FROM account WHERE id = $1;
+-- name: AccountTerms :one
+SELECT currency, broker, broker_account FROM account WHERE id = $1;
+
+-- name: SetAccountBroker :one
+-- Changes what is given. Purchases that are recorded from then on go to the new broker.
+UPDATE account
+SET broker         = COALESCE(sqlc.narg(broker), broker),
+    broker_account = COALESCE(sqlc.narg(broker_account), broker_account)
+WHERE id = @id
+RETURNING *;
 
 -- name: RecordDeposit :one
 -- The deposit and its effect. Returns no row where the account does not exist or the

@@ -2,8 +2,8 @@
 -- made while few are UNKNOWN would read the partial indexes, and keep doing so when many are.
 
 -- name: ClaimPasses :many
--- Gives the caller purchases for one pass each: until the lease ends nobody else gets
--- them, and only the holder of the new claim may write. next_retry moves to the lease's
+-- Gives the caller purchases of the brokers that it serves for one pass each: until the
+-- lease ends nobody else gets them, and only the holder of the new claim may write. next_retry moves to the lease's
 -- end, so a pass whose process dies is due again then. One that somebody is writing is
 -- left out, so that the others need not wait. While passes are paused nothing is claimed.
 -- A lease that ended on its own is one of a pass that stored nothing: its lookup may have
@@ -12,7 +12,7 @@ WITH free AS (
     SELECT t.id
     FROM transaction_history t
     WHERE t.id = ANY (@ids::uuid[])
-      AND t.broker = @broker
+      AND t.broker = ANY (@brokers::text[])
       AND t.status = @unknown::text
       AND t.next_retry <= now()
       AND (t.leased_until IS NULL OR t.leased_until <= now())
@@ -33,12 +33,17 @@ RETURNING sqlc.embed(h),
           -- Since the last send ended. One whose outcome was not stored ended, at the
           -- latest, the broker timeout after its deadline.
           EXTRACT(EPOCH FROM clock_timestamp() - COALESCE(GREATEST(
-              h.send_ended_at, h.send_until + make_interval(secs => @call_timeout::double precision)
+              h.send_ended_at,
+              h.send_until + make_interval(secs => (@call_timeouts::double precision[])[array_position(@brokers::text[], h.broker)])
           ), h.created_at))::double precision AS sent_age,
           -- Since the last counted "not found"; 0 if there is none.
           COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - h.absent_at), 0)::double precision AS absent_age,
           -- Until valid_until; at most 30 years.
           LEAST(EXTRACT(EPOCH FROM h.valid_until - clock_timestamp()), 1e9)::double precision AS valid_for;
+
+-- name: PurchaseBrokers :many
+-- Which broker each purchase was placed with. It never changes.
+SELECT id, broker FROM transaction_history WHERE id = ANY (@ids::uuid[]);
 
 -- name: PassDue :one
 -- Why a purchase could not be claimed: the seconds until it may be, its status, its

@@ -2,6 +2,7 @@
 -- Holds the money and inserts PENDING, for one purchase or many, and returns for each what
 -- it did: recorded; repeated (the key is used); in_flight (another transaction is recording
 -- this key and has not ended); no_account (it does not exist or has another currency);
+-- rerouted (the account has another broker, or another name there, than the caller knew);
 -- expired (its valid_until has passed); insufficient; or contended (affordable, but not
 -- together with the others of this batch). Only a recorded one changes anything.
 -- First each key is locked, without waiting, until the transaction has ended, its commit
@@ -25,11 +26,15 @@ WITH input AS MATERIALIZED (
            unnest(@valid_untils::text[])      AS valid_until,
            unnest(@ttls::double precision[])  AS ttl,
            unnest(@metadata::text[])          AS metadata,
+           -- The account's own columns as the caller knew them, and what they come to.
+           unnest(@routes::text[])            AS route,
+           unnest(@route_accounts::text[])    AS route_account,
            unnest(@brokers::text[])           AS broker,
            unnest(@broker_accounts::text[])   AS broker_account,
            unnest(@broker_keys::text[])       AS broker_key,
            unnest(@broker_requests::bytea[])  AS broker_request,
-           unnest(@request_hashes::bytea[])   AS request_hash
+           unnest(@request_hashes::bytea[])   AS request_hash,
+           unnest(@send_withins::double precision[]) AS send_within
     -- How long to wait for a locked account; for this transaction only.
     WHERE set_config('lock_timeout', @lock_timeout::text, true) <> ''
 ), keyed AS MATERIALIZED (
@@ -40,7 +45,7 @@ WITH input AS MATERIALIZED (
                AND pg_try_advisory_xact_lock(hashtextextended(i.account_id || ' ' || i.idempotency_key, 0)) AS free
     FROM input i
 ), locked AS (
-    SELECT a.id, a.available, a.currency
+    SELECT a.id, a.available, a.currency, a.broker, a.broker_account
     FROM account a
     WHERE a.id = ANY (ARRAY(SELECT k.account_id FROM keyed k WHERE k.free))
     ORDER BY a.id
@@ -50,6 +55,7 @@ WITH input AS MATERIALIZED (
            CASE WHEN NOT k.free THEN 'in_flight'
                 WHEN l.id IS NULL THEN 'no_account'
                 WHEN purchase_exists(l.id, k.idempotency_key) THEN 'repeated'
+                WHEN k.route <> l.broker OR k.route_account <> l.broker_account THEN 'rerouted'
                 WHEN k.expires <= now() THEN 'expired'
                 WHEN k.hold > l.available THEN 'insufficient'
                 ELSE 'contended' END AS outcome
@@ -69,7 +75,7 @@ WITH input AS MATERIALIZED (
            NULLIF(quantity, '')::numeric, NULLIF(limit_price, '')::numeric, NULLIF(notional, '')::numeric,
            currency, hold, expires, metadata, broker, broker_account, broker_key, broker_request, request_hash,
            -- The record is the first call's intent: later than this it is not sent.
-           LEAST(now() + make_interval(secs => @send_within::double precision), expires)
+           LEAST(now() + make_interval(secs => send_within), expires)
     FROM affordable
     WHERE enough
     ON CONFLICT ON CONSTRAINT transaction_history_idempotency_key DO NOTHING

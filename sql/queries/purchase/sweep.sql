@@ -1,5 +1,6 @@
 -- The sweeps go through their rows by id, so that one that fails does not keep the others
--- from their turn.
+-- from their turn. Each purchase is held to the limits of its own broker; those of a broker
+-- that is not served, to the first one's.
 
 -- name: StalePending :many
 -- PENDING past its grace whose call can no longer be in flight: its process died, or lost
@@ -8,7 +9,8 @@ SELECT id, version FROM transaction_history
 WHERE status = 'PENDING'
   AND created_at < clock_timestamp() - make_interval(secs => @grace::double precision)
   AND (send_until IS NULL
-       OR send_until < clock_timestamp() - make_interval(secs => @call_timeout::double precision))
+       OR send_until < clock_timestamp() - make_interval(secs =>
+              (@call_timeouts::double precision[])[COALESCE(array_position(@brokers::text[], broker), 1)]))
   AND id > @after::uuid
 ORDER BY id
 LIMIT @batch
@@ -19,13 +21,16 @@ FOR UPDATE SKIP LOCKED;
 -- and whether or not a pass could run. While a send may be in flight it is left for the
 -- next sweep.
 SELECT id, version,
-       unknown_since <= clock_timestamp() - make_interval(secs => @max_age::double precision) AS too_old
+       unknown_since <= clock_timestamp() - make_interval(secs =>
+           (@max_ages::double precision[])[COALESCE(array_position(@brokers::text[], broker), 1)]) AS too_old
 FROM transaction_history
 WHERE status = 'UNKNOWN'
-  AND (unknown_since <= clock_timestamp() - make_interval(secs => @max_age::double precision)
-       OR attempts >= @max_attempts)
+  AND (unknown_since <= clock_timestamp() - make_interval(secs =>
+           (@max_ages::double precision[])[COALESCE(array_position(@brokers::text[], broker), 1)])
+       OR attempts >= (@max_attempts::integer[])[COALESCE(array_position(@brokers::text[], broker), 1)])
   AND (send_until IS NULL
-       OR send_until < clock_timestamp() - make_interval(secs => @call_timeout::double precision))
+       OR send_until < clock_timestamp() - make_interval(secs =>
+              (@call_timeouts::double precision[])[COALESCE(array_position(@brokers::text[], broker), 1)]))
   AND id > @after::uuid
 ORDER BY id
 LIMIT @batch

@@ -80,7 +80,9 @@ WITH input AS (
       AND (h.claim = i.claim
            -- Whoever holds no claim leaves a purchase alone while a send may be in flight.
            OR (i.claim < 0 AND (i.from_status <> 'UNKNOWN' OR h.send_until IS NULL
-               OR h.send_until + make_interval(secs => @call_timeout::double precision) <= clock_timestamp())))
+               OR h.send_until + make_interval(secs =>
+                      (@call_timeouts::double precision[])[COALESCE(array_position(@brokers::text[], h.broker), 1)])
+                  <= clock_timestamp())))
     RETURNING h.*
 ), settled AS (
     SELECT account_id,
