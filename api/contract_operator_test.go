@@ -40,6 +40,36 @@ func TestAccounts(t *testing.T) {
 		}
 		create(w.operator, fields{"id": "y", "currency": "JPY", "available": "1.5"}).wantProblem(400, "invalid-request")
 	})
+	t.Run("Broker", func(t *testing.T) {
+		served := w.service.Brokers().Names()[0]
+		patch := func(key, id string, body any) *answer {
+			return w.do(request{method: "PATCH", path: "/v1/accounts/" + id, key: key, body: body})
+		}
+		create(w.operator, fields{"id": "there", "currency": "USD", "broker": served, "broker_account": "customer-7"}).wantStatus(201).
+			wantText("broker", served).wantText("broker_account", "customer-7")
+		create(w.operator, fields{"id": "here", "currency": "USD", "broker": nil}).wantStatus(201).wantNo("broker").wantNo("broker_account")
+		patch(w.operator, "here", fields{"broker_account": "customer-8"}).wantStatus(200).wantNo("broker").wantText("broker_account", "customer-8")
+		patch(w.operator, "here", fields{"broker": served}).wantStatus(200).wantText("broker", served).wantText("broker_account", "customer-8")
+		patch(w.operator, "here", fields{"broker": nil}).wantStatus(200).wantText("broker", served)
+		patch(w.operator, "here", fields{}).wantStatus(200).wantText("available", "0.00")
+		patch(w.operator, "here", fields{"broker": "", "broker_account": ""}).wantStatus(200).wantNo("broker").wantNo("broker_account")
+		w.get("/v1/accounts/there", w.operator).wantText("broker", served)
+		for field, value := range map[string]any{"broker": "nobody", "broker_account": "a\nb", "currency": "EUR"} {
+			if a := patch(w.operator, "here", fields{field: value}).wantProblem(400, "invalid-request"); !slices.Equal(a.locations(), []string{field}) {
+				t.Errorf("names %v, want %s", a.locations(), field)
+			}
+		}
+		create(w.operator, fields{"id": "z", "currency": "USD", "broker": "nobody"}).wantProblem(400, "invalid-request")
+		patch(w.client, "acct-1", fields{}).wantProblem(403, "forbidden")
+		w.exec("UPDATE account SET broker = 'elsewhere' WHERE id = 'acct-1'")
+		w.buy(order(nil)).wantProblem(503, "unavailable").wantRetryAfter()
+		w.get("/v1/accounts/acct-1", w.client).wantText("reserved", "0.00")
+		patch(w.operator, "acct-1", fields{"broker": ""}).wantStatus(200)
+		w.buy(order(nil)).wantStatus(201)
+		for _, id := range []string{"none", "%00"} {
+			patch(w.operator, id, fields{}).wantProblem(404, "account-not-found")
+		}
+	})
 	t.Run("Deposit", func(t *testing.T) {
 		deposit := func(key, idempotency string, body any) *answer {
 			return w.do(request{method: "POST", path: "/v1/accounts/acct-2/deposits", key: key, body: body, header: withKey(idempotency)})
@@ -304,7 +334,7 @@ func TestRoutes(t *testing.T) {
 	t.Run("EveryKeyedRouteWithoutAKey", func(t *testing.T) {
 		for _, route := range []string{
 			"POST /v1/purchases", "GET /v1/purchases", "GET /v1/purchases/x", "GET /v1/purchases/x/history", "GET /v1/events",
-			"GET /v1/accounts/x", "POST /v1/accounts", "POST /v1/accounts/x/deposits", "POST /v1/purchases/x/resolution",
+			"GET /v1/accounts/x", "PATCH /v1/accounts/x", "POST /v1/accounts", "POST /v1/accounts/x/deposits", "POST /v1/purchases/x/resolution",
 			"PUT /v1/switches/intake", "POST /v1/purchases/x/reconciliation", "POST /v1/reconciliations", "GET /v1/summary",
 			"POST /v1/stream-tickets",
 		} {

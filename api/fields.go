@@ -59,6 +59,23 @@ func (b *body) text(field string, required bool, most int) string {
 	return ""
 }
 
+// optional takes a string of up to most characters that may be empty; nil if it is absent.
+func (b *body) optional(field string, most int) *string {
+	if !b.has(field) {
+		b.taken[field] = true
+		return nil
+	}
+	s := b.text(field, false, most)
+	return &s
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 func (b *body) stringOf(field string, value jsontext.Value) (string, bool) {
 	if value.Kind() != '"' {
 		b.fault(field, messageString)

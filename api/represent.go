@@ -159,6 +159,9 @@ type accountJSON struct {
 	Reserved  string `json:"reserved"`
 	Spent     string `json:"spent"`
 	Deposited string `json:"deposited"`
+	// Broker and BrokerAccount are absent unless they were set.
+	Broker        string `json:"broker,omitempty"`
+	BrokerAccount string `json:"broker_account,omitempty"`
 }
 
 func representAccount(acc account.Account) accountJSON {
@@ -166,6 +169,7 @@ func representAccount(acc account.Account) accountJSON {
 	return accountJSON{
 		ID: acc.ID, Currency: acc.Currency, Available: money(acc.Available), Reserved: money(acc.Reserved),
 		Spent: money(acc.Spent), Deposited: money(acc.Deposited),
+		Broker: acc.Broker, BrokerAccount: acc.BrokerAccount,
 	}
 }
 

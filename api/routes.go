@@ -58,6 +58,7 @@ func (a *api) clientRoutes(r chi.Router) {
 func (a *api) operatorRoutes(r chi.Router) {
 	o := r.With(a.authenticate, a.limitRate, operatorsOnly, a.bound)
 	o.Post("/v1/accounts", handle(a.createAccount))
+	o.Patch("/v1/accounts/{id}", handle(a.updateAccount))
 	o.Post("/v1/accounts/{id}/deposits", handle(a.deposit))
 	o.Post("/v1/purchases/{id}/resolution", handle(a.resolve))
 	o.Post("/v1/purchases/{id}/reconciliation", handle(a.reconcile))

@@ -375,6 +375,15 @@ func (a *answer) wantText(field, value string) *answer {
 	return a
 }
 
+// wantNo checks that a field is absent.
+func (a *answer) wantNo(field string) *answer {
+	a.t.Helper()
+	if value, ok := a.json[field]; ok {
+		a.t.Errorf("%s is %v, want none", field, value)
+	}
+	return a
+}
+
 func (a *answer) wantNull(names ...string) *answer {
 	a.t.Helper()
 	for _, name := range names {

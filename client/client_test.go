@@ -52,7 +52,7 @@ func TestCallsOfAnOperator(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	c, _ := h.client(t, "operator", "")
-	if acc, err := c.CreateAccount(t.Context(), "acct-9", "EUR", "5.00"); err != nil || acc.Available != "5.00" {
+	if acc, err := c.CreateAccount(t.Context(), client.NewAccount{ID: "acct-9", Currency: "EUR", Available: "5.00"}); err != nil || acc.Available != "5.00" {
 		t.Errorf("created %+v: %v", acc, err)
 	}
 	deposit := client.Deposit{IdempotencyKey: "d-1", AccountID: "acct-9", Amount: "2.50", Note: "more"}

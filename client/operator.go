@@ -117,16 +117,41 @@ func (c *Client) Summary(ctx context.Context) (Summary, error) {
 	return s, nil
 }
 
-// CreateAccount makes an account; available may be empty for nothing.
-func (c *Client) CreateAccount(ctx context.Context, id, currency, available string) (Account, error) {
-	body := struct {
-		ID        string `json:"id"`
-		Currency  string `json:"currency"`
-		Available string `json:"available,omitempty"`
-	}{id, currency, available}
+// NewAccount is an account to be created.
+type NewAccount struct {
+	ID       string `json:"id"`
+	Currency string `json:"currency"`
+	// Available is the opening balance; empty for none.
+	Available string `json:"available,omitempty"`
+	// Broker takes its purchases; empty for the default one. BrokerAccount is its name
+	// there; empty if that is its id.
+	Broker        string `json:"broker,omitempty"`
+	BrokerAccount string `json:"broker_account,omitempty"`
+}
+
+// CreateAccount creates an account.
+func (c *Client) CreateAccount(ctx context.Context, n NewAccount) (Account, error) {
 	var a Account
-	if _, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/accounts", body: body}, &a); err != nil {
+	if _, err := c.do(ctx, call{method: http.MethodPost, path: "/v1/accounts", body: n}, &a); err != nil {
 		return Account{}, fmt.Errorf("create account: %w", err)
+	}
+	return a, nil
+}
+
+// AccountChange is what to change of an account; nil leaves a field as it is.
+type AccountChange struct {
+	// Broker and BrokerAccount are as in [NewAccount].
+	Broker        *string `json:"broker,omitempty"`
+	BrokerAccount *string `json:"broker_account,omitempty"`
+}
+
+// UpdateAccount changes which broker takes an account's purchases. Open purchases keep
+// theirs.
+func (c *Client) UpdateAccount(ctx context.Context, id string, change AccountChange) (Account, error) {
+	var a Account
+	path := "/v1/accounts/" + url.PathEscape(id)
+	if _, err := c.do(ctx, call{method: http.MethodPatch, path: path, body: change}, &a); err != nil {
+		return Account{}, fmt.Errorf("update account: %w", err)
 	}
 	return a, nil
 }

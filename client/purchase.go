@@ -216,6 +216,9 @@ type Account struct {
 	Reserved  string `json:"reserved"`
 	Spent     string `json:"spent"`
 	Deposited string `json:"deposited"`
+	// Broker and BrokerAccount are as in [NewAccount].
+	Broker        string `json:"broker"`
+	BrokerAccount string `json:"broker_account"`
 }
 
 // Account returns an account's balances.

@@ -28,12 +28,13 @@ type path struct {
 	Get        *operation
 	Post       *operation
 	Put        *operation
+	Patch      *operation
 }
 
 // Operations returns the path's operations with their methods.
 func (p path) Operations() []methodOf {
 	var all []methodOf
-	for _, m := range []methodOf{{"POST", p.Post}, {"PUT", p.Put}, {"GET", p.Get}} {
+	for _, m := range []methodOf{{"POST", p.Post}, {"PUT", p.Put}, {"PATCH", p.Patch}, {"GET", p.Get}} {
 		if m.Operation != nil {
 			m.Operation.Parameters = append(slices.Clone(p.Parameters), m.Operation.Parameters...)
 			all = append(all, m)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/shopspring/decimal"
@@ -42,10 +43,12 @@ func withAccounts(ctx context.Context, a *cli, open app.Opener, use func(ctx con
 }
 
 type accountCreateCommand struct {
-	ID        string `required:"" placeholder:"ID" help:"The account's id."`
-	Currency  string `required:"" placeholder:"CODE" help:"ISO 4217, such as USD."`
-	Available string `default:"0" placeholder:"AMOUNT" help:"Its opening balance."`
-	JSON      bool   `help:"Print JSON."`
+	ID            string `required:"" placeholder:"ID" help:"The account's id."`
+	Currency      string `required:"" placeholder:"CODE" help:"ISO 4217, such as USD."`
+	Available     string `default:"0" placeholder:"AMOUNT" help:"Its opening balance."`
+	Broker        string `placeholder:"NAME" help:"The broker that takes its purchases, if not the default one."`
+	BrokerAccount string `placeholder:"NAME" help:"Its name at the broker, if that is not its id."`
+	JSON          bool   `help:"Print JSON."`
 }
 
 func (c *accountCreateCommand) Run(ctx context.Context, a *cli) error {
@@ -60,9 +63,13 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *cli) error {
 	if _, known := money.CurrencyDecimals(c.Currency); !known {
 		return &usageError{"--currency: " + account.ErrCurrency.Error()}
 	}
+	if err := checkBroker(a, c.Broker); err != nil {
+		return err
+	}
 	return withAccounts(ctx, a, app.CreateDatabase, func(ctx context.Context, accounts *account.Store) error {
 		acc, err := accounts.Create(ctx, account.CreateParams{
-			ID: c.ID, Currency: c.Currency, Available: amount, Actor: app.Actor,
+			ID: c.ID, Currency: c.Currency, Available: amount, Broker: c.Broker, BrokerAccount: c.BrokerAccount,
+			Actor: app.Actor,
 		})
 		if errors.Is(err, account.ErrExists) {
 			return fmt.Errorf("account %q exists already", c.ID)
@@ -72,6 +79,23 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *cli) error {
 		}
 		return printAccount(a, acc, c.JSON)
 	})
+}
+
+// checkBroker refuses the name of a broker that the settings do not have: no purchase of the
+// account would be taken.
+func checkBroker(a *cli, name string) error {
+	if name == "" {
+		return nil
+	}
+	c, err := config.Load(a.env)
+	if err != nil {
+		return err
+	}
+	served := func(b config.Broker) bool { return b.Name == name }
+	if !slices.ContainsFunc(c.Brokers, served) {
+		return &usageError{fmt.Sprintf("--broker: the settings have no broker %q", name)}
+	}
+	return nil
 }
 
 type accountListCommand struct {
@@ -178,11 +202,17 @@ type accountJSON struct {
 	Reserved  string `json:"reserved"`
 	Spent     string `json:"spent"`
 	Deposited string `json:"deposited"`
+	// Broker and BrokerAccount are absent unless they were set.
+	Broker        string `json:"broker,omitempty"`
+	BrokerAccount string `json:"broker_account,omitempty"`
 }
 
 func viewAccount(acc account.Account) accountJSON {
 	money := func(d decimal.Decimal) string { return money.FormatCurrency(d, acc.Currency) }
-	return accountJSON{acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited)}
+	return accountJSON{
+		acc.ID, acc.Currency, money(acc.Available), money(acc.Reserved), money(acc.Spent), money(acc.Deposited),
+		acc.Broker, acc.BrokerAccount,
+	}
 }
 
 func printAccount(a *cli, acc account.Account, asJSON bool) error {

@@ -71,6 +71,7 @@ func TestExitCodes(t *testing.T) {
 		"Shell":     {args: []string{"completion", "cmd"}, code: exitUsage, says: "shell"},
 		"Currency":  {args: []string{"account", "create", "--id", "a", "--currency", "XYZ"}, code: exitUsage, says: "--currency"},
 		"AccountID": {args: []string{"account", "create", "--id", ".a", "--currency", "USD"}, code: exitUsage, says: "--id"},
+		"Broker":    {args: []string{"account", "create", "--id", "a", "--currency", "USD", "--broker", "none"}, code: exitUsage, says: "--broker"},
 		"ListNobodyThere": {args: []string{"list"}, code: exitFailed, says: "no Holdfast answers at http://127.0.0.1:1",
 			settings: []string{"HOLDFAST_URL=http://127.0.0.1:1", "HOLDFAST_API_KEY=k"}},
 		"WatchNobodyThere": {args: []string{"watch"}, code: exitFailed, says: "no Holdfast answers at http://127.0.0.1:1",
@@ -191,6 +192,10 @@ func TestKeysAndAccounts(t *testing.T) {
 		}
 	}
 	wantAccounts(t, settings)
+	named := must(t, settings, "account", "create", "--id", "acct-9", "--currency", "USD", "--broker-account", "customer-7", "--json")
+	if !strings.Contains(named, `"broker_account":"customer-7"`) || strings.Contains(named, `"broker":`) {
+		t.Errorf("created %s", named)
+	}
 	secret := lastLine(must(t, settings, "key", "create", "--scope", "client", "--account", "acct-1"))
 	var list struct {
 		Data []struct {

@@ -90,6 +90,8 @@ func (w *world) known(s *serving) map[string][]any {
 		"name": {"intake", "passes"}, "slug": {"not-found", "unavailable"}, "cursor": {"AZqLyq3lfPqyZx0hWZ8KNg"}, "purchase_id": {bought("AAPL")},
 		"If-None-Match": {`"2"`, "*"}, "Prefer": {"wait=0", "wait=0", "respond-async"}, "last_event_id": {"0"}, "Last-Event-ID": {"0", ""},
 		"available": {"1"}, "setSwitch.broker": {w.brokerName()},
+		"createAccount.broker": {nil, w.brokerName()}, "updateAccount.broker": {nil, "", w.brokerName()},
+		"updateAccount.id": {"acct-1", "acct-2", "none"}, "broker_account": {nil, "", "Kundin Nr. 7"},
 	}
 }
 

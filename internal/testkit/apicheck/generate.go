@@ -43,7 +43,7 @@ func NewGenerator(spec *Spec, random *rand.Rand, keys Keys, known map[string][]a
 	g := &Generator{Rand: random, Keys: keys, Known: known}
 	for _, path := range spec.Document.Paths.InMatchingOrder() {
 		item := spec.Document.Paths.Value(path)
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch} {
 			described := item.GetOperation(method)
 			if described == nil {
 				continue
@@ -173,7 +173,7 @@ func (g *Generator) object(o operation, schema *openapi3.Schema) []Field {
 			}
 		}
 	}
-	var members []Field
+	members := []Field{} // an object without members is a body, too
 	for _, name := range sortedNames(schema.Properties) {
 		wanted := slices.Contains(required, name) || !slices.Contains(excluded, name) && g.chance(40)
 		if wanted {
