@@ -20,8 +20,8 @@ import (
 	"holdfast/internal/testkit/apicheck"
 )
 
-// abuse is a running process, an honest client (acct-1), and an attacker with a client key
-// of its own (acct-2) or with none.
+// abuse is a running process, an honest client (acct-1), and an attacker with its own client
+// key (acct-2) or without one.
 type abuse struct {
 	t        *testing.T
 	w        *world
@@ -30,8 +30,8 @@ type abuse struct {
 	bought   int
 }
 
-// Whatever a client does, others go on buying; and when it is gone, a purchase takes at
-// most twice as long as before, and what it held has been given back.
+// Whatever a client does, others can still buy. When it is gone, a purchase takes at most twice
+// as long as before, and its resources have been released.
 func TestAbuse(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -44,7 +44,7 @@ func TestAbuse(t *testing.T) {
 		name string
 		run  func(*abuse)
 	}{
-		{"RequestsThatDoNotCome", (*abuse).requestsThatDoNotCome},
+		{"RequestsThatDoNotCome", (*abuse).incompleteRequests},
 		{"UnreadResponses", (*abuse).unreadResponses},
 		{"InvalidKeys", (*abuse).invalidKeys},
 		{"StreamsOfOneKey", (*abuse).streamsOfOneKey},
@@ -64,7 +64,7 @@ func TestAbuse(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// honest buys once, and returns how long it took.
+// honest buys once and returns how long it took.
 func (a *abuse) honest() time.Duration {
 	a.t.Helper()
 	a.bought++
@@ -76,7 +76,8 @@ func (a *abuse) honest() time.Duration {
 	return time.Since(began)
 }
 
-// timePurchases is the median of several: one may meet a busy machine.
+// timePurchases returns the median of several purchases: a single one may be slow on a busy
+// machine.
 func (a *abuse) timePurchases() time.Duration {
 	a.t.Helper()
 	took := make([]time.Duration, 5)
@@ -87,7 +88,7 @@ func (a *abuse) timePurchases() time.Duration {
 	return took[len(took)/2]
 }
 
-// usage is what the process holds.
+// usage is the resources that the process holds.
 type usage struct{ goroutines, files, memory float64 }
 
 func (a *abuse) usage() usage {
@@ -110,18 +111,19 @@ func (a *abuse) usage() usage {
 }
 
 const (
-	// purchaseFloor is below what a busy machine alone makes of a purchase.
-	purchaseFloor = 100 * time.Millisecond
-	// spare is what a process may hold more of without its being the attack's: database
-	// connections, and goroutines that are about to end.
+	// minPurchaseTime is a duration that a purchase can reach on a busy machine without an
+	// attack.
+	minPurchaseTime = 100 * time.Millisecond
+	// spare is how many more a process may hold regardless of the attack: database connections,
+	// and goroutines that are about to end.
 	spare = 40
-	// spareMemory is what the runtime keeps for a while.
+	// spareMemory is what the runtime retains for a while.
 	spareMemory = 64 << 20
 )
 
 func (a *abuse) recovers(before usage, took time.Duration) {
 	a.t.Helper()
-	allowed := 2 * max(took, purchaseFloor)
+	allowed := 2 * max(took, minPurchaseTime)
 	eventually(a.t, "recovery", func() error {
 		now := a.usage()
 		if now.goroutines > before.goroutines+spare || now.files > before.files+spare || now.memory > before.memory+spareMemory {
@@ -137,7 +139,7 @@ func (a *abuse) recovers(before usage, took time.Duration) {
 // open connects and sends text.
 func (a *abuse) open(text string) net.Conn {
 	a.t.Helper()
-	conn, err := net.DialTimeout("tcp", a.s.addr, patience)
+	conn, err := net.DialTimeout("tcp", a.s.addr, waitTimeout)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -148,7 +150,7 @@ func (a *abuse) open(text string) net.Conn {
 	return conn
 }
 
-// routes are all paths that the process serves, with something in place of parameters.
+// routes are all paths that the process serves, with values for the parameters.
 func (a *abuse) routes() []string {
 	a.t.Helper()
 	described, err := a.s.call(http.MethodGet, "/openapi.json", "", "")
@@ -167,9 +169,9 @@ func (a *abuse) routes() []string {
 	return paths
 }
 
-// requestsThatDoNotCome are half headers, half bodies on every route, sockets that say
-// nothing and sockets that are closed for writing: the server ends each of them.
-func (a *abuse) requestsThatDoNotCome() {
+// incompleteRequests sends partial headers, partial bodies on every route, nothing at all, or
+// closes the socket for writing: the server ends each of them.
+func (a *abuse) incompleteRequests() {
 	var conns []net.Conn
 	for _, path := range a.routes() {
 		for _, key := range []string{a.attacker, "unknown"} {
@@ -193,16 +195,16 @@ func (a *abuse) requestsThatDoNotCome() {
 	var open sync.WaitGroup
 	for _, conn := range conns {
 		open.Go(func() {
-			_ = conn.SetReadDeadline(time.Now().Add(patience))
+			_ = conn.SetReadDeadline(time.Now().Add(waitTimeout))
 			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-				a.t.Errorf("a connection is still open after %v", patience)
+				a.t.Errorf("a connection is still open after %v", waitTimeout)
 			}
 		})
 	}
 	open.Wait()
 }
 
-// unreadResponses asks again and again on each connection, and reads nothing.
+// unreadResponses sends requests repeatedly on each connection and reads nothing.
 func (a *abuse) unreadResponses() {
 	requests := strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n", 20) +
 		strings.Repeat("GET /v1/purchases?limit=500 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+a.attacker+"\r\n\r\n", 20)
@@ -216,13 +218,13 @@ func (a *abuse) unreadResponses() {
 	}
 }
 
-// invalidKeys is a flood of them, each another one.
+// invalidKeys sends a flood of different invalid keys.
 func (a *abuse) invalidKeys() {
 	const clients, each = 16, 100
 	var flood sync.WaitGroup
 	for c := range clients {
 		flood.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+			client := &http.Client{Transport: &http.Transport{}, Timeout: waitTimeout}
 			defer client.CloseIdleConnections()
 			for i := range each {
 				request, err := http.NewRequest(http.MethodGet, "http://"+a.s.addr+"/v1/purchases", nil)
@@ -248,14 +250,14 @@ func (a *abuse) invalidKeys() {
 	flood.Wait()
 }
 
-// streamsOfOneKey opens as many as it may, and some more.
+// streamsOfOneKey opens more streams than allowed.
 func (a *abuse) streamsOfOneKey() {
 	const most, more = 1000, 20
 	conns := make([]net.Conn, most+more)
 	codes := map[string]int{}
 	for i := range conns {
 		conns[i] = a.open("GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.attacker + "\r\n\r\n")
-		_ = conns[i].SetReadDeadline(time.Now().Add(patience))
+		_ = conns[i].SetReadDeadline(time.Now().Add(waitTimeout))
 		line, err := bufio.NewReader(conns[i]).ReadString('\n')
 		if err != nil {
 			a.t.Fatal(err)
@@ -271,7 +273,7 @@ func (a *abuse) streamsOfOneKey() {
 	}
 }
 
-// failedLogins are refused, soon without a look at the key.
+// failedLogins are refused, after a few without checking the key.
 func (a *abuse) failedLogins() {
 	codes := map[int]int{}
 	for i := range 200 {

@@ -16,7 +16,8 @@ import (
 	"holdfast/internal/money"
 )
 
-// The widest amount, as in the API; the currency's own decimals are checked behind it.
+// The maximum digits of an amount, as in the API; the currency's decimals are checked
+// separately.
 const (
 	amountDigits   = 12
 	amountDecimals = 4
@@ -45,9 +46,9 @@ func withAccounts(ctx context.Context, a *cli, open app.Opener, use func(ctx con
 type accountCreateCommand struct {
 	ID            string `required:"" placeholder:"ID" help:"The account's id."`
 	Currency      string `required:"" placeholder:"CODE" help:"ISO 4217, such as USD."`
-	Available     string `default:"0" placeholder:"AMOUNT" help:"Its opening balance."`
-	Broker        string `placeholder:"NAME" help:"The broker that takes its purchases, if not the default one."`
-	BrokerAccount string `placeholder:"NAME" help:"Its name at the broker, if that is not its id."`
+	Available     string `default:"0" placeholder:"AMOUNT" help:"The opening balance."`
+	Broker        string `placeholder:"NAME" help:"The broker for its purchases. Default: the default broker."`
+	BrokerAccount string `placeholder:"NAME" help:"The account's name at the broker. Default: the id."`
 	JSON          bool   `help:"Print JSON."`
 }
 
@@ -56,7 +57,7 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *cli) error {
 	if err != nil {
 		return err
 	}
-	// Before the database is made: a slip makes none.
+	// Checked before the database is created: a usage error creates none.
 	if !account.ValidID(c.ID) {
 		return &usageError{"--id: " + account.ErrID.Error()}
 	}
@@ -72,10 +73,10 @@ func (c *accountCreateCommand) Run(ctx context.Context, a *cli) error {
 			Actor: app.Actor,
 		})
 		if errors.Is(err, account.ErrExists) {
-			return fmt.Errorf("account %q exists already", c.ID)
+			return fmt.Errorf("account %q already exists", c.ID)
 		}
 		if err != nil {
-			return accountFault(err)
+			return accountError(err)
 		}
 		return printAccount(a, acc, c.JSON)
 	})
@@ -109,7 +110,7 @@ func (c *accountListCommand) Run(ctx context.Context, a *cli) error {
 			return err
 		}
 		if more {
-			say(a.errOut, "holdfast: there are more; these are the first %d\n", account.MaxListed)
+			say(a.errOut, "holdfast: only the first %d accounts are shown\n", account.MaxListed)
 		}
 		if c.JSON {
 			views := make([]accountJSON, len(list))
@@ -131,7 +132,7 @@ func (c *accountShowCommand) Run(ctx context.Context, a *cli) error {
 	return withAccounts(ctx, a, app.OpenDatabase, func(ctx context.Context, accounts *account.Store) error {
 		acc, err := accounts.Get(ctx, c.ID)
 		if errors.Is(err, account.ErrNotFound) {
-			return fmt.Errorf("there is no account %q", c.ID)
+			return fmt.Errorf("account %q does not exist", c.ID)
 		}
 		if err != nil {
 			return err
@@ -142,9 +143,9 @@ func (c *accountShowCommand) Run(ctx context.Context, a *cli) error {
 
 type accountDepositCommand struct {
 	ID             string `required:"" placeholder:"ID" help:"The account's id."`
-	Amount         string `required:"" placeholder:"AMOUNT" help:"How much."`
-	Note           string `placeholder:"TEXT" help:"Why."`
-	Key            string `placeholder:"KEY" help:"Its idempotency key: a deposit repeated with the same key adds nothing. By default a new one, printed to stderr before anything is sent."`
+	Amount         string `required:"" placeholder:"AMOUNT" help:"The amount to add."`
+	Note           string `placeholder:"TEXT" help:"The reason; stored with the deposit."`
+	Key            string `placeholder:"KEY" help:"Idempotency key: repeating a deposit with the same key adds nothing. Default: a new key, printed to stderr before the deposit."`
 	IdempotencyKey string `placeholder:"KEY" help:"The same as --key."`
 	JSON           bool   `help:"Print JSON."`
 }
@@ -167,17 +168,17 @@ func (c *accountDepositCommand) Run(ctx context.Context, a *cli) error {
 			AccountID: c.ID, IdempotencyKey: key, Amount: amount, Note: c.Note, Actor: app.Actor,
 		})
 		if errors.Is(err, account.ErrNotFound) {
-			return fmt.Errorf("there is no account %q", c.ID)
+			return fmt.Errorf("account %q does not exist", c.ID)
 		}
 		if err != nil {
-			return accountFault(err)
+			return accountError(err)
 		}
 		return printAccount(a, acc, c.JSON)
 	})
 }
 
-// accountFault tells what is wrong with the words given from what went wrong.
-func accountFault(err error) error {
+// accountError returns a usage error if err is about the arguments, and err otherwise.
+func accountError(err error) error {
 	for _, wrong := range []error{account.ErrID, account.ErrCurrency, account.ErrAmount} {
 		if errors.Is(err, wrong) {
 			return &usageError{err.Error()}
@@ -194,7 +195,7 @@ func parseAmount(flag, text string) (decimal.Decimal, error) {
 	return amount, nil
 }
 
-// accountJSON is an account as --json prints it: as the API does.
+// accountJSON is an account as --json prints it, in the API's form.
 type accountJSON struct {
 	ID        string `json:"id"`
 	Currency  string `json:"currency"`

@@ -25,7 +25,7 @@ func (c *alertTestCommand) Run(ctx context.Context, a *cli) error {
 		return err
 	}
 	if settings.WebhookURL == "" {
-		return &usageError{"HOLDFAST_ALERT_WEBHOOK_URL is not set: alerts go to the log"}
+		return &usageError{"HOLDFAST_ALERT_WEBHOOK_URL is not set: alerts are logged"}
 	}
 	webhook, err := alert.NewWebhook(settings.WebhookURL, settings.WebhookSecret)
 	if err != nil {

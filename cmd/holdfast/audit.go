@@ -54,8 +54,8 @@ func auditParams(c config.Config) audit.Params {
 	return p
 }
 
-// longestWait is the furthest ahead that anything puts a purchase's next check: the
-// backoff, a broker's Retry-After, the lease of a pass, the breaker.
+// longestWait returns the maximum time until a purchase's next check: the backoff, a broker's
+// Retry-After, the lease of a pass, the breaker.
 func longestWait(c config.Config, b config.Broker) time.Duration {
 	backoff := time.Duration(float64(b.RetryCap) * (1 + b.RetryJitter))
 	return max(backoff, b.RetryAfterMax, c.RescueAfter, b.Settle, b.ProcessingInterval, b.BreakerOpen) + time.Second
@@ -77,13 +77,13 @@ func (c *auditCommand) write(a *cli, report audit.Report, where string) error {
 	}
 	var text strings.Builder
 	for _, b := range report.Breaches {
-		fmt.Fprintf(&text, "invariant %d broken by %s: %s\n", b.Invariant, plain(b.Subject), plain(b.Detail))
+		fmt.Fprintf(&text, "invariant %d is violated by %s: %s\n", b.Invariant, plain(b.Subject), plain(b.Detail))
 	}
 	if report.Truncated {
 		text.WriteString("and more\n")
 	}
 	for _, id := range report.AwaitingSweep {
-		fmt.Fprintf(&text, "%s awaits the sweep\n", id)
+		fmt.Fprintf(&text, "%s is waiting for the sweep\n", id)
 	}
 	for _, warning := range report.Warnings {
 		fmt.Fprintf(&text, "warning: %s\n", plain(warning))

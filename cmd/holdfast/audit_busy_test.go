@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// An audit under load, while purchases settle, wait, go to review and are reopened, and
-// while a process is killed and another takes over, finds no breach.
+// An audit under load finds no breach, while purchases settle, wait, go to review and are
+// reopened, and while a process is killed and another takes over.
 func TestAuditOfABusyDatabase(t *testing.T) {
 	t.Parallel()
 	w := setup(t, append(append([]string{}, patient...), "HOLDFAST_RETRY_MAX_ATTEMPTS=2")...)
@@ -36,7 +36,7 @@ func TestAuditOfABusyDatabase(t *testing.T) {
 	}
 	var reviews int
 	if ask(t, w.database, "SELECT count(*) FROM purchase_transition WHERE status = 'MANUAL_REVIEW'", &reviews); reviews == 0 {
-		t.Error("nothing went to review: the test shows less than it should")
+		t.Error("nothing went to review: the test proves less than it should")
 	}
 	stop()
 	operator.Wait()

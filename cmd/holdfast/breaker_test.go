@@ -13,7 +13,7 @@ import (
 	"holdfast/sandbox"
 )
 
-// kindLog is a webhook that remembers the types of what it was told.
+// kindLog is a webhook that records the types of the alerts it received.
 type kindLog struct {
 	mu    sync.Mutex
 	kinds []string
@@ -29,8 +29,8 @@ func (l *kindLog) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	l.kinds = append(l.kinds, alert.Type)
 }
 
-// told reports whether exactly these types have come, whatever their order.
-func (l *kindLog) told(want ...string) error {
+// received reports whether exactly these types have arrived, in any order.
+func (l *kindLog) received(want ...string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	got := slices.Sorted(slices.Values(l.kinds))
@@ -40,9 +40,9 @@ func (l *kindLog) told(want ...string) error {
 	return nil
 }
 
-// While the broker is plainly down new purchases are refused before anything is recorded;
-// when it is back they go on. People are told of either once, however often it happens
-// within the hour.
+// While the broker is down, new purchases are refused before anything is recorded; when it is
+// back they are accepted. Each change is alerted once, however often it happens within the
+// hour.
 func TestBreakerRefusesAndTells(t *testing.T) {
 	t.Parallel()
 	var alerts kindLog
@@ -53,7 +53,7 @@ func TestBreakerRefusesAndTells(t *testing.T) {
 	s := launch(t, w.settings)
 	for outage := range 2 {
 		w.breakDown(s, outage)
-		eventually(t, "told that it is away", func() error { return alerts.told([]string{"broker.recovered", "broker.unavailable"}[1-outage:]...) })
+		eventually(t, "the alert broker.unavailable", func() error { return alerts.received([]string{"broker.recovered", "broker.unavailable"}[1-outage:]...) })
 		if err := w.broker.SetMode(sandbox.Mode{}); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestBreakerRefusesAndTells(t *testing.T) {
 			}
 			return w.wantBreaker(s, "closed")
 		})
-		eventually(t, "told that it is back", func() error { return alerts.told("broker.recovered", "broker.unavailable") })
+		eventually(t, "the alert broker.recovered", func() error { return alerts.received("broker.recovered", "broker.unavailable") })
 	}
 	eventually(t, "audit", func() error {
 		if r := command(t, w.settings, "audit"); r.code != exitDone {
@@ -73,8 +73,7 @@ func TestBreakerRefusesAndTells(t *testing.T) {
 	})
 }
 
-// breakDown takes the broker away until the breaker opens, and looks at what a client then
-// gets.
+// breakDown stops the broker until the breaker opens, and checks what a client then gets.
 func (w *world) breakDown(s *serving, outage int) {
 	s.t.Helper()
 	if err := w.broker.SetMode(sandbox.Mode{Outage: "drop"}); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A purchase whose answer was lost, and whose first lookup failed, would wait ten minutes for
-// the next. The broker's event settles it in about a round trip.
+// the next one. The broker's event settles it in about one round trip.
 func TestBrokerEventSettlesALostAnswer(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_RETRY_BASE=10m", "HOLDFAST_RETRY_CAP=30m", "HOLDFAST_BREAKER_FAILURES=0")

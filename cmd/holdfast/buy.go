@@ -15,22 +15,22 @@ import (
 )
 
 type buyCommand struct {
-	Account        string        `required:"" placeholder:"ID" help:"Who buys."`
-	Symbol         string        `required:"" placeholder:"SYMBOL" help:"What, such as AAPL."`
-	Quantity       string        `placeholder:"NUMBER" help:"How many, with --limit-price."`
-	LimitPrice     string        `placeholder:"PRICE" help:"The most to pay for each."`
-	Notional       string        `placeholder:"AMOUNT" help:"Or: buy for this much."`
-	Currency       string        `placeholder:"CODE" help:"The account's by default."`
-	Metadata       string        `placeholder:"JSON" help:"A JSON object to keep with the purchase."`
+	Account        string        `required:"" placeholder:"ID" help:"The account that buys."`
+	Symbol         string        `required:"" placeholder:"SYMBOL" help:"The symbol to buy, such as AAPL."`
+	Quantity       string        `placeholder:"NUMBER" help:"The quantity to buy, with --limit-price."`
+	LimitPrice     string        `placeholder:"PRICE" help:"The maximum price per unit."`
+	Notional       string        `placeholder:"AMOUNT" help:"The amount to spend, instead of --quantity and --limit-price."`
+	Currency       string        `placeholder:"CODE" help:"Default: the account's currency."`
+	Metadata       string        `placeholder:"JSON" help:"A JSON object to store with the purchase."`
 	ValidUntil     *time.Time    `placeholder:"TIME" help:"After this time (RFC 3339) nothing more is sent for the purchase."`
-	IdempotencyKey string        `placeholder:"KEY" help:"Repeating a purchase under the same key buys nothing more; a new key by default."`
-	Wait           time.Duration `placeholder:"DURATION" help:"Wait so long for the outcome where it is uncertain."`
+	IdempotencyKey string        `placeholder:"KEY" help:"Repeating a purchase with the same key buys nothing more. Default: a new key."`
+	Wait           time.Duration `placeholder:"DURATION" help:"If the outcome is uncertain, wait up to this long for it."`
 	connection
 }
 
-// Help says what the exit code tells.
+// Help returns the meaning of the exit codes.
 func (*buyCommand) Help() string {
-	return "Exit code: 0 bought, or not known yet (the purchase says which); 1 rejected, or failed."
+	return "Exit code: 0 if bought or not known yet (see the printed purchase), 1 if rejected or failed."
 }
 
 func (c *buyCommand) Run(ctx context.Context, a *cli) error {
@@ -51,13 +51,13 @@ func (c *buyCommand) Run(ctx context.Context, a *cli) error {
 	})
 	var problem *client.Problem
 	if err != nil && !errors.As(err, &problem) {
-		return fmt.Errorf("%w; this says nothing about the purchase: repeat it with --idempotency-key %s", err, key)
+		return fmt.Errorf("%w; the outcome is unknown: repeat the purchase with --idempotency-key %s", err, key)
 	}
 	if problem != nil && problem.Status == http.StatusGatewayTimeout {
-		return fmt.Errorf("%w; repeat it with --idempotency-key %s", err, key)
+		return fmt.Errorf("%w; repeat the purchase with --idempotency-key %s", err, key)
 	}
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	p, err := c.await(ctx, a, api, bought.Purchase)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *buyCommand) Run(ctx context.Context, a *cli) error {
 	return c.report(a, p)
 }
 
-// await waits for the outcome as long as was asked for.
+// await waits for the outcome, at most for --wait.
 func (c *buyCommand) await(ctx context.Context, a *cli, api *client.Client, p client.Purchase) (client.Purchase, error) {
 	var err error
 	for deadline := time.Now().Add(c.Wait); !p.Final() && err == nil; {
@@ -74,7 +74,7 @@ func (c *buyCommand) await(ctx context.Context, a *cli, api *client.Client, p cl
 		if left < time.Second {
 			return p, nil
 		}
-		a.progress("%s is %s%s after %d passes; waiting for %s more", p.ID, p.Status, plain(because(p.Reason)), p.Attempts, left.Round(time.Second))
+		a.progress("%s is %s%s after %d passes; waiting for %s more", p.ID, p.Status, plain(inParentheses(p.Reason)), p.Attempts, left.Round(time.Second))
 		p, err = api.Wait(ctx, p.ID, left)
 	}
 	return p, err

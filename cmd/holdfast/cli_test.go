@@ -23,7 +23,7 @@ import (
 	"holdfast/internal/testkit/pgtest"
 )
 
-// Wrong usage is 2 and one line that says what is wrong; help is 0.
+// A usage error exits with 2 and a one-line error; help exits with 0.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -85,7 +85,7 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("exit %d, want %d with %q:\n%s%s", r.code, test.code, test.says, r.out, r.err)
 			}
 			if strings.Count(r.err, "connection refused") > 1 {
-				t.Errorf("told twice: %q", r.err)
+				t.Errorf("duplicate text: %q", r.err)
 			}
 			if r.code != exitDone && strings.Count(r.err, "\n") != 1 {
 				t.Errorf("not one line: %q", r.err)
@@ -94,7 +94,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Every command has help of its own.
+// Every command has its own help.
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	parser := newParser(cli{out: io.Discard, errOut: io.Discard})
@@ -108,17 +108,17 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			}
 			printsData := !slices.Contains([]string{"serve", "sandbox", "completion"}, names[0])
 			if printsData && !strings.Contains(r.out, "--json") {
-				t.Error("it prints data and has no --json")
+				t.Error("it prints data but has no --json")
 			}
 			if strings.Contains(r.out, "=STRING") {
-				t.Errorf("a flag does not say what it takes:\n%s", r.out)
+				t.Errorf("a flag has no placeholder:\n%s", r.out)
 			}
 		})
 	}
 }
 
-// What reads or changes a database does not make one: of a database that a slip has just
-// made, every invariant holds.
+// Commands that read or change a database do not create one: in a database created by mistake,
+// every invariant would hold.
 func TestNoDatabaseIsMadeByASlip(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -139,13 +139,13 @@ func TestNoDatabaseIsMadeByASlip(t *testing.T) {
 				t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the folder was made: %v", err)
+				t.Errorf("the directory was created: %v", err)
 			}
 		})
 	}
 }
 
-// What a new database begins with makes it.
+// The commands that a new database begins with create it.
 func TestAccountCreateMakesTheDatabase(t *testing.T) {
 	t.Parallel()
 	settings := trialSettings(t)
@@ -159,7 +159,7 @@ func TestAccountCreateMakesTheDatabase(t *testing.T) {
 	}
 }
 
-// Of the hosts that a setting lists, the audit vouches for the one that it asked.
+// If a setting lists several hosts, the audit names the one that it checked.
 func TestAuditNamesTheServerThatAnswered(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewURL(t)
@@ -223,7 +223,7 @@ func TestKeysAndAccounts(t *testing.T) {
 	auditHolds(t, settings)
 }
 
-// wantAccounts looks at acct-0 and acct-1, in a list and alone.
+// wantAccounts checks acct-0 and acct-1, in a list and alone.
 func wantAccounts(t *testing.T, settings []string) {
 	t.Helper()
 	first := `{"id":"acct-0","currency":"JPY","available":"0","reserved":"0","spent":"0","deposited":"0"}`
@@ -237,7 +237,7 @@ func wantAccounts(t *testing.T, settings []string) {
 	lines := strings.Split(must(t, settings, "account", "list"), "\n")
 	if !slices.Equal(strings.Fields(lines[0]), []string{"ACCOUNT", "CURRENCY", "AVAILABLE", "RESERVED", "SPENT", "DEPOSITED"}) ||
 		!slices.Equal(strings.Fields(lines[2]), []string{"acct-1", "USD", "1050.00", "0.00", "0.00", "1050.00"}) {
-		t.Errorf("list for a person: %q", lines)
+		t.Errorf("list: %q", lines)
 	}
 }
 
@@ -273,12 +273,13 @@ func TestAuditNamesBreaches(t *testing.T) {
 	if r.code != exitFailed || report.OK || len(report.Breaches) != 1 || report.Breaches[0].Subject != "acct-1" || report.Breaches[0].Invariant != 2 {
 		t.Errorf("exit %d: %s", r.code, r.out)
 	}
-	if r := command(t, settings, "audit"); r.code != exitFailed || !strings.Contains(r.out, "invariant 2 broken by acct-1") {
+	if r := command(t, settings, "audit"); r.code != exitFailed || !strings.Contains(r.out, "invariant 2 is violated by acct-1") {
 		t.Errorf("exit %d: %s", r.code, r.out)
 	}
 }
 
-// Three migrators at once all succeed, and a serve that must not migrate takes the result.
+// Three concurrent migrations all succeed, and a serve that must not migrate accepts the
+// result.
 func TestMigrateFromSeveralPlaces(t *testing.T) {
 	t.Parallel()
 	settings := []string{"HOLDFAST_DATABASE_URL=" + pgtest.Empty(t)}
@@ -309,7 +310,7 @@ func TestAlertTest(t *testing.T) {
 	}
 }
 
-// A typing error in a setting's name aborts startup, and every command on the database.
+// A typo in a setting's name aborts startup, and every command that uses the database.
 func TestUnknownSettingIsRefused(t *testing.T) {
 	t.Parallel()
 	wantRefused(t, []string{"HOLDFAST_WORKRES"}, "HOLDFAST_WORKRES=3")
@@ -318,7 +319,7 @@ func TestUnknownSettingIsRefused(t *testing.T) {
 	}
 }
 
-// The shell is told commands, flags and their few values by the program itself.
+// The program itself completes commands, flags and the values of enumerations.
 func TestShellCompletion(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -333,18 +334,18 @@ func TestShellCompletion(t *testing.T) {
 	}
 }
 
-func TestWordsForAPerson(t *testing.T) {
+func TestTexts(t *testing.T) {
 	t.Parallel()
 	processing, ok, ms := "processing", 200, int64(0)
-	for said, want := range map[string]string{
-		goingBack(1, false): "1 purchase goes back to the workers",
-		goingBack(2, false): "2 purchases go back to the workers",
-		goingBack(0, true):  "0 purchases would go back to the workers",
+	for got, want := range map[string]string{
+		describeCount(1, false): "1 purchase is due",
+		describeCount(2, false): "2 purchases are due",
+		describeCount(0, true):  "0 purchases would be due",
 		describeAttempt(client.Entry{Result: &processing, Reason: &processing, StatusCode: &ok, DurationMS: &ms}): "processing, HTTP 200, <1ms",
 		oneLine(errors.New("no connection:\n\tat a: refused\n\tat a: refused\n\tat b: refused")):                  "no connection: at a: refused at b: refused",
 	} {
-		if said != want {
-			t.Errorf("said %q, want %q", said, want)
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/config"
 )
 
-// connection is where the commands that use the API find it. The key comes from the
-// environment alone: a flag would show it to everyone on the machine.
+// connection has the flags of the commands that use the API. The key comes from the environment
+// only: a flag would show it to every user of the machine.
 type connection struct {
 	URL  string `placeholder:"URL" help:"HOLDFAST_URL, ${default_url} by default. The key is HOLDFAST_API_KEY."`
 	JSON bool   `help:"Print JSON."`
@@ -26,8 +26,9 @@ func (c connection) open(a *cli) (*client.Client, error) {
 	return api, nil
 }
 
-// asked makes a problem with the words of the command line its fault.
-func asked(err error) error {
+// asUsageError turns the API's invalid-request into a usage error, because its input is the command
+// line.
+func asUsageError(err error) error {
 	var problem *client.Problem
 	if errors.As(err, &problem) && problem.Slug() == "invalid-request" {
 		return &usageError{err.Error()}

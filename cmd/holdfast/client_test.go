@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/config"
 )
 
-// talk are the settings of a command that uses the API of s.
+// talk returns the settings of a command that uses the API of s.
 func (s *serving) talk(key string) []string {
 	return []string{"HOLDFAST_URL=http://" + s.addr, "HOLDFAST_API_KEY=" + key}
 }
@@ -94,7 +94,7 @@ func TestSwitchPausesIntake(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// envOf finds the variables that a test sets.
+// envOf looks up the variables that a test sets.
 func envOf(pairs []string) config.Env {
 	set := config.Env{}
 	for _, pair := range pairs {
@@ -104,7 +104,7 @@ func envOf(pairs []string) config.Env {
 	return set
 }
 
-// A person who waits is told for what; a program that reads stderr is not.
+// Progress is printed to a terminal, but not to a program that reads stderr.
 func TestWaitingTellsAPerson(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_RETRY_MAX_ATTEMPTS=1000")
@@ -116,14 +116,14 @@ func TestWaitingTellsAPerson(t *testing.T) {
 		if code := run(t.Context(), a, args); code != exitDone {
 			t.Errorf("exit %d: %s", code, errOut.String())
 		}
-		told := errOut.String()
-		if !strings.Contains(told, want) || (want == "") != (told == "") || !strings.Contains(out.String(), "pending_reconciliation") {
-			t.Errorf("interactive %t: told %q, printed %s", interactive, told, out.String())
+		printed := errOut.String()
+		if !strings.Contains(printed, want) || (want == "") != (printed == "") || !strings.Contains(out.String(), "pending_reconciliation") {
+			t.Errorf("interactive %t: printed %q, printed %s", interactive, printed, out.String())
 		}
 	}
 }
 
-// More than the rate limit allows is refused before anything is read, and says when.
+// A request above the rate limit is refused before anything is read, with a Retry-After.
 func TestRateLimitOfAKey(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_RATE_LIMIT=0.02")
@@ -149,8 +149,8 @@ func TestRateLimitOfAKey(t *testing.T) {
 	}
 }
 
-// An unreachable server says nothing about the purchase, and the command says so, with
-// the key to repeat it under.
+// If the server is unreachable, the outcome is unknown: the command says so, with the key for
+// repeating the purchase.
 func TestBuyUnderTheSameKeyAgain(t *testing.T) {
 	t.Parallel()
 	r := command(t, []string{"HOLDFAST_URL=http://127.0.0.1:1", "HOLDFAST_API_KEY=k"}, buying("AAPL")...)
@@ -159,7 +159,7 @@ func TestBuyUnderTheSameKeyAgain(t *testing.T) {
 	}
 }
 
-// watched reads what watch --json has printed, as far as its last whole line.
+// watched reads the complete lines that watch --json has printed.
 func watched(out string) []event {
 	var seen []event
 	for line := range strings.Lines(out) {

@@ -9,12 +9,12 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help says how to use it.
+// Help describes the usage.
 func (*completionCommand) Help() string {
-	return `Put this into the shell's start file: source <(holdfast completion bash)`
+	return `Add this line to the shell's startup file: source <(holdfast completion bash)`
 }
 
-// completions ask the program itself, so they never grow stale.
+// completions call the program itself, so they are never outdated.
 var completions = map[string]string{
 	"bash": "complete -C %[1]q holdfast\n",
 	"zsh":  "autoload -U +X bashcompinit && bashcompinit\ncomplete -C %[1]q holdfast\n",

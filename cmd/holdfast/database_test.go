@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/localpg"
 )
 
-// ownPostgres is a server that the test may stop. start brings it up, on the same address.
+// ownPostgres is a server that the test may stop. start restarts it on the same address.
 func ownPostgres(t *testing.T) (start func() *localpg.Server, first *localpg.Server) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "postgres")
@@ -31,15 +31,15 @@ func ownPostgres(t *testing.T) (start func() *localpg.Server, first *localpg.Ser
 
 func stopPostgres(t *testing.T, stop func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	if err := stop(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// While the database is away a start waits for it and says so. A running process is not
-// ready then, takes no purchase, and goes on by itself when it is back.
+// While the database is unavailable, startup waits for it and logs that. A running process is
+// not ready then, accepts no purchase, and resumes automatically when the database is back.
 func TestDatabaseComesAndGoes(t *testing.T) {
 	t.Parallel()
 	start, server := ownPostgres(t)
@@ -89,7 +89,7 @@ func TestDatabaseComesAndGoes(t *testing.T) {
 	auditHolds(t, settings)
 }
 
-// A database that waiting cannot bring is reported immediately.
+// A database error that waiting cannot fix is reported immediately.
 func TestWrongDatabaseIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	_, server := ownPostgres(t)

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/testkit/pgtest"
 )
 
-// The key of a deposit is known before its result, so that a lost result can be asked for
-// again without depositing twice.
+// The key of a deposit is printed before its result, so that a deposit whose result was lost
+// can be repeated without depositing twice.
 func TestDepositCanBeRepeatedByItsPrintedKey(t *testing.T) {
 	t.Parallel()
 	settings := []string{"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t)}

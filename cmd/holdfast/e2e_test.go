@@ -13,7 +13,7 @@ import (
 	"holdfast/sandbox"
 )
 
-// world is a database, a broker outside of every process, and an account with its keys.
+// world is a database, a broker in a separate process, and an account with its keys.
 type world struct {
 	database         string
 	settings         []string
@@ -21,7 +21,7 @@ type world struct {
 	client, operator string
 }
 
-// quick are waits for a test: the same rules, in a hundredth of the time.
+// quick are settings with short waits: the same rules, in a hundredth of the time.
 var quick = []string{
 	"HOLDFAST_BROKER_TIMEOUT=1s", "HOLDFAST_BROKER_SETTLE=200ms", "HOLDFAST_PENDING_GRACE=2s",
 	"HOLDFAST_SWEEP_INTERVAL=500ms", "HOLDFAST_RESCUE_AFTER=4s", "HOLDFAST_RETRY_BASE=200ms",
@@ -33,7 +33,7 @@ func setup(t *testing.T, more ...string) *world {
 	return setupOn(t, pgtest.NewURL(t), more...)
 }
 
-// setupOn is setup on a database of the test's own.
+// setupOn is setup with a given database.
 func setupOn(t *testing.T, database string, more ...string) *world {
 	t.Helper()
 	broker, err := sandbox.New(sandbox.Config{})
@@ -51,7 +51,7 @@ func setupOn(t *testing.T, database string, more ...string) *world {
 	return w
 }
 
-// Each outcome is seen by GET and on the stream; the money is exact, and the audit holds.
+// Each outcome is visible by GET and on the stream; the money is exact, and the audit passes.
 func TestEveryOutcome(t *testing.T) {
 	t.Parallel()
 	everyOutcome(t, setup(t))
@@ -98,8 +98,8 @@ func text(s *string) string {
 	return *s
 }
 
-// wholeStory tells what is wrong with a purchase's events: they must be the versions 2
-// to its present one, and end in its status.
+// wholeStory returns an error unless a purchase's events are the versions 2 to its current one
+// and end in its status.
 func wholeStory(seen []event, p purchaseView) error {
 	next := 2
 	var last string
@@ -118,7 +118,7 @@ func wholeStory(seen []event, p purchaseView) error {
 	return nil
 }
 
-// An operator decides what the workers could not.
+// An operator decides the purchases that the workers could not settle.
 func TestOperatorResolves(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -136,8 +136,8 @@ func TestOperatorResolves(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// The process dies while the broker works on the order: the next one finds out what
-// became of it, and buys nothing twice.
+// The process dies while the broker processes the order: the next one reconciles the purchase,
+// and buys nothing twice.
 func TestKilledInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -22,9 +22,9 @@ import (
 	"holdfast/sandbox"
 )
 
-// soakSize is how many purchases are made at least, and how many a second are aimed at.
-// The default is for every run of the suite; HOLDFAST_TEST_EVENTS=30000 and
-// HOLDFAST_TEST_RATE=500 make it a minute's real load.
+// soakSize is the minimum number of purchases, and the intended number per second. The default
+// is for every run of the suite; HOLDFAST_TEST_EVENTS=30000 and HOLDFAST_TEST_RATE=500 make it
+// a realistic load for a minute.
 func soakSize(t *testing.T) (purchases, rate int) {
 	t.Helper()
 	return fromEnvironment(t, "HOLDFAST_TEST_EVENTS", 300), fromEnvironment(t, "HOLDFAST_TEST_RATE", 40)
@@ -48,38 +48,38 @@ const (
 	soakCustomers = 64
 )
 
-// soakSymbols make purchases of every story: most have one event, the others up to five.
+// soakSymbols give purchases of every kind: most have one event, the others up to five.
 var soakSymbols = []string{
 	"AAPL", "MSFT", "PRICE-BELOW-LIMIT", "PARTIAL", "REJECT", "AAPL", "DROP-BOOKED", "AAPL", "DROP-LOST", "MSFT", "ERR500-BOOKED",
 	"AAPL", "REJECT-REPLAY", "MSFT", "GARBAGE", "AAPL", "CUT", "MSFT", "MISMATCH", "AAPL", "REJECT-2XX", "DUPLICATE",
 	"AAPL", "ERR500-FOREVER", "MSFT", "WRONG-QUANTITY",
 }
 
-// soak is two api and two worker processes on a Postgres of the test's own.
+// soak is two api and two worker processes on the test's own Postgres.
 type soak struct {
 	t        *testing.T
 	postgres *pgtest.Cluster
 	settings []string
 	nodes    []*serving
 	roles    []string
-	// addrs are where the load balancer finds the api processes.
+	// addrs are the api processes' addresses for the load balancer.
 	addrs    [2]atomic.Pointer[string]
 	operator *client.Client
 	clients  [soakAccounts]*client.Client
-	// watched is a purchase that goes into review again and again.
+	// watched is a purchase that repeatedly goes into review.
 	watched client.Answer
 }
 
-// Purchases go on while listeners are killed, Postgres crashes twice and every process is
-// replaced, in good order and by kill -9. Each of fifty subscribers ends with exactly its
-// share of the log, in order, each event once; no purchase misses a version.
+// Purchases continue while listeners are killed, Postgres crashes twice and every process is
+// replaced, by a shutdown and by kill -9. Each of fifty subscribers ends with exactly its share
+// of the log, in order, each event once; no purchase misses a version.
 func TestEventsThroughEverything(t *testing.T) {
 	t.Parallel()
 	purchases, rate := soakSize(t)
 	s := startSoak(t)
 	crowd := s.subscribe()
 	customers := s.customers(purchases, rate)
-	calamities := []func(){s.deafen, s.crash, s.roll, s.killAPI, s.crash, s.killWorker, s.roll, s.deafen}
+	calamities := []func(){s.endListeners, s.crash, s.roll, s.killAPI, s.crash, s.killWorker, s.roll, s.endListeners}
 	for _, calamity := range calamities {
 		crowd.flows(purchases / (2 * len(calamities)))
 		calamity()
@@ -128,7 +128,8 @@ func soakOrder(key string, account int, symbol string) client.Order {
 	return client.Order{IdempotencyKey: key, AccountID: soakAccount(account), Symbol: symbol, Quantity: "10", LimitPrice: "25.00"}
 }
 
-// client has a new key, and is led to the api processes as by a load balancer.
+// client returns a client with a new key that reaches the api processes as through a load
+// balancer.
 func (s *soak) client(scope ...string) *client.Client {
 	s.t.Helper()
 	key := lastLine(must(s.t, s.settings, append([]string{"key", "create"}, scope...)...))
@@ -152,7 +153,7 @@ func (s *soak) start(i int) {
 	}
 }
 
-// roll replaces the api processes, one after the other, in good order.
+// roll replaces the api processes one after the other, with a clean shutdown.
 func (s *soak) roll() {
 	for i := range s.addrs {
 		if code := s.nodes[i].stop(); code != exitDone {
@@ -166,12 +167,12 @@ func (s *soak) killAPI() { s.nodes[0].kill(); s.start(0) }
 
 func (s *soak) killWorker() { s.nodes[2].kill(); s.start(2) }
 
-// crash restarts Postgres in immediate mode: no session ends in good order.
+// crash restarts Postgres in immediate mode: every session is aborted.
 func (s *soak) crash() { s.postgres.Restart(s.t) }
 
-// deafen ends every LISTEN session. There is one for each api process, unless one is just
-// coming back.
-func (s *soak) deafen() {
+// endListeners ends every LISTEN session. There is one for each api process, unless one is just
+// reconnecting.
+func (s *soak) endListeners() {
 	eventually(s.t, "listeners are killed", func() error {
 		if n := s.ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query ILIKE 'listen %'"); n < len(s.addrs) {
 			return fmt.Errorf("%d listeners", n)
@@ -180,7 +181,7 @@ func (s *soak) deafen() {
 	})
 }
 
-// reconcile sends the watched purchase back from review, where it has got there.
+// reconcile sends the watched purchase back from review, if it is there.
 func (s *soak) reconcile() {
 	eventually(s.t, "asked to reconcile", func() error {
 		_, err := s.operator.Reconcile(s.t.Context(), s.watched.ID)
@@ -192,7 +193,7 @@ func (s *soak) reconcile() {
 	})
 }
 
-// ask reads one number, on a connection that no crash has cut.
+// ask reads one number, on a connection that no crash has closed.
 func (s *soak) ask(sql string) (n int) {
 	s.t.Helper()
 	s.query(func(conn *pgx.Conn) error { return conn.QueryRow(s.t.Context(), sql).Scan(&n) })
@@ -211,9 +212,8 @@ func (s *soak) query(do func(*pgx.Conn) error) {
 	}
 }
 
-// settle waits until nothing can write events any more: every purchase has found its end
-// or a person's desk, whoever worked on them is stopped, and no session is left at work
-// that a killed process had begun.
+// settle waits until nothing can write events any more: every purchase is final or in review,
+// all processes are stopped, and no session of a killed process is still active.
 func (s *soak) settle() {
 	s.t.Helper()
 	s.none("SELECT count(*) FROM transaction_history WHERE status IN ('PENDING', 'UNKNOWN')", "open purchases")
@@ -227,7 +227,7 @@ func (s *soak) settle() {
 	for i := range s.addrs {
 		select {
 		case <-s.nodes[i].ended:
-			s.t.Error("an api process has ended by itself")
+			s.t.Error("an api process ended on its own")
 		default:
 		}
 	}
@@ -243,7 +243,7 @@ func (s *soak) none(sql, what string) {
 	})
 }
 
-// customers buy at a rate until they are told to stop.
+// customers buy at a rate until they are stopped.
 type customers struct {
 	s     *soak
 	n     atomic.Int64
@@ -260,7 +260,7 @@ func (s *soak) customers(least, rate int) *customers {
 	return c
 }
 
-// come lets in a customer whenever one is due and there is a place.
+// come starts a customer whenever one is due and fewer than the maximum are active.
 func (c *customers) come(rate int) {
 	defer close(c.done)
 	var all sync.WaitGroup
@@ -281,11 +281,11 @@ func (c *customers) come(rate int) {
 	}
 }
 
-// buy repeats an order under its own key until its answer is no problem.
+// buy repeats an order with its own key until the response is not a problem.
 func (c *customers) buy(i int) {
 	order := soakOrder(fmt.Sprintf("customer-%d", i), i%soakAccounts, soakSymbols[i%len(soakSymbols)])
 	var err error
-	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * waitTimeout); time.Now().Before(deadline); {
 		if _, err = c.s.clients[i%soakAccounts].Buy(context.Background(), order); err == nil {
 			c.n.Add(1)
 			return
@@ -305,8 +305,8 @@ func (c *customers) close() {
 	}
 }
 
-// end waits for the least number of purchases, sends no more customers, waits for those
-// who are there, and tells how long all took.
+// end waits for the minimum number of purchases, starts no more customers, waits for the active
+// ones, and returns how long it took.
 func (c *customers) end() time.Duration {
 	for c.bought() < c.least && !c.s.t.Failed() {
 		<-time.After(20 * time.Millisecond)

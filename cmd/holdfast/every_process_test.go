@@ -11,10 +11,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// within is how soon every process must follow what one of them, or a command, was told.
+// within is how soon a change in one process, or by a command, must take effect in every
+// process.
 const within = 5 * time.Second
 
-// follows asks until it is so, which must be soon.
+// follows polls until the condition holds, which must be soon.
 func follows(t *testing.T, what string, since time.Time, so func() bool) {
 	t.Helper()
 	for !so() {
@@ -25,8 +26,8 @@ func follows(t *testing.T, what string, since time.Time, so func() bool) {
 	}
 }
 
-// A revoked key is dead on every process, with its streams, its tickets and its sessions; an
-// expired one by itself; and what an operator does carries the key's name.
+// A revoked key stops working on every process, with its streams, its tickets and its sessions;
+// an expired one too; and the history names the operator's key.
 func TestKeysOnEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -47,7 +48,7 @@ func TestKeysOnEveryProcess(t *testing.T) {
 	session := nodes[0].login(w.operator)
 	for _, n := range nodes {
 		if n.statusWith(w.client) != http.StatusOK || n.statusOfPage(session) != http.StatusOK {
-			t.Fatal("a key or a session is not good from the start")
+			t.Fatal("a key or a session is invalid from the start")
 		}
 	}
 	follows(t, "the short key has expired", time.Now(), func() bool { return nodes[0].statusWith(short) == http.StatusUnauthorized })
@@ -64,11 +65,11 @@ func TestKeysOnEveryProcess(t *testing.T) {
 
 	nodes[0].stop()
 	if keyNamed(t, w, "client").LastUsed == nil {
-		t.Error("nobody knows when the key was last used")
+		t.Error("last_used_at is not set")
 	}
 }
 
-// What one process is told to pause, every process does; and resumes.
+// A pause requested from one process takes effect in every process, and so does a resume.
 func TestSwitchesOnEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -112,13 +113,13 @@ func keyNamed(t *testing.T, w *world, scope string) keyShown {
 	return keyShown{}
 }
 
-// statusWith is how a process answers a key, 0 where it does not.
+// statusWith returns the status with which a process answers a key, 0 if there is no response.
 func (s *serving) statusWith(key string) int {
 	a, _ := s.call(http.MethodGet, "/v1/accounts/acct-1", key, "")
 	return a.status
 }
 
-// tries buys a small thing and tells how that was answered.
+// tries makes a small purchase and returns the status of the response.
 func (s *serving) tries(key string) int {
 	a, _ := s.call(http.MethodPost, "/v1/purchases", key, `{"account_id":"acct-1","symbol":"AAPL","notional":"0.01"}`,
 		"Idempotency-Key", uuid.NewString())
@@ -128,7 +129,7 @@ func (s *serving) tries(key string) int {
 // login opens an operator's session and returns its cookie.
 func (s *serving) login(key string) string {
 	s.t.Helper()
-	once := &http.Client{Transport: web.Transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error {
+	once := &http.Client{Transport: web.Transport, Timeout: waitTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 	got, err := once.PostForm("http://"+s.addr+"/console/login", url.Values{"key": {key}})
@@ -143,7 +144,7 @@ func (s *serving) login(key string) string {
 	return ""
 }
 
-// statusOfPage asks for the console as no page, so that there is no redirect to follow.
+// statusOfPage requests the console without accepting HTML, so that there is no redirect.
 func (s *serving) statusOfPage(cookie string) int {
 	request, _ := http.NewRequest(http.MethodGet, "http://"+s.addr+"/console/", nil)
 	request.Header.Set("Cookie", cookie)

@@ -13,10 +13,10 @@ type findingsCommand struct {
 }
 
 type listFindingsCommand struct {
-	Status string `enum:",open,closed" default:"" placeholder:"open|closed" help:"Only open or only closed ones."`
+	Status string `enum:",open,closed" default:"" placeholder:"open|closed" help:"Only open or only closed findings."`
 	Kind   string `placeholder:"KIND" help:"Only this kind: unknown_order, second_order, rejected_but_ordered, completed_but_missing, quantity_differs or cost_differs."`
 	Limit  int    `default:"50" help:"Maximum number, 1 to 500."`
-	Cursor string `placeholder:"CURSOR" help:"Continue after a page."`
+	Cursor string `placeholder:"CURSOR" help:"Continue with the next page."`
 	connection
 }
 
@@ -30,7 +30,7 @@ func (c *listFindingsCommand) Run(ctx context.Context, a *cli) error {
 	}
 	page, err := api.Findings(ctx, client.FindingListParams{Status: c.Status, Kind: c.Kind, Limit: c.Limit, Cursor: c.Cursor})
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	if c.JSON {
 		return printJSON(a.out, page)
@@ -46,7 +46,7 @@ func (c *listFindingsCommand) Run(ctx context.Context, a *cli) error {
 
 type closeFindingCommand struct {
 	ID   string `arg:"" help:"The finding's id."`
-	Note string `required:"" placeholder:"TEXT" help:"What was found out and done; it is stored with the finding."`
+	Note string `required:"" placeholder:"TEXT" help:"The cause and what was done; stored with the finding."`
 	connection
 }
 
@@ -57,7 +57,7 @@ func (c *closeFindingCommand) Run(ctx context.Context, a *cli) error {
 	}
 	closed, err := api.CloseFinding(ctx, c.ID, c.Note)
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	if c.JSON {
 		return printJSON(a.out, closed)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A process freezes again and again in the midst of its work, as one does whose machine is
-// paused. What it holds at that moment holds up nobody for long, its own customers get
-// their answers when it goes on, and no number is used twice.
+// A process freezes repeatedly during its work, as if its machine were paused. The locks it
+// holds at that moment do not block others for long, its own customers get their answers when
+// it continues, and no number is used twice.
 func TestFrozenProcess(t *testing.T) {
 	t.Parallel()
 	w := setup(t, append([]string{"HOLDFAST_PENDING_GRACE=20s"}, patient...)...)
@@ -18,9 +18,9 @@ func TestFrozenProcess(t *testing.T) {
 		send(t, f.nodes[1], syscall.SIGSTOP)
 		took := f.flows(15)
 		send(t, f.nodes[1], syscall.SIGCONT)
-		t.Logf("beside a frozen process it takes %s", took.Round(time.Millisecond))
-		// A frozen transaction keeps its account's lock for 5 s, and so may one that waited
-		// behind it.
+		t.Logf("next to a frozen process it takes %s", took.Round(time.Millisecond))
+		// A frozen transaction keeps its account's lock for 5 s, and so may one that waited for
+		// it.
 		if took > 30*time.Second {
 			t.Error("that is too long")
 		}

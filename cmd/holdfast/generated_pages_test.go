@@ -15,9 +15,8 @@ import (
 	"holdfast/internal/testkit/apicheck"
 )
 
-// The console and River's pages take whatever comes, as the API does: nothing is the
-// program's own fault, no page is shown without a session, and afterwards every invariant
-// holds.
+// The console and River UI handle generated requests, as the API does: no internal error
+// occurs, no page is shown without a session, and afterwards every invariant holds.
 func TestGeneratedPageRequests(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -34,7 +33,7 @@ func TestGeneratedPageRequests(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range uint64(fuzzClients) {
 		pages := &apicheck.Pages{Rand: rand.New(rand.NewPCG(seed, i)), Session: session, Purchases: ids}
-		clients.Go(func() { run.drive(pages, s.addr) })
+		clients.Go(func() { run.run(pages, s.addr) })
 	}
 	clients.Wait()
 	t.Logf("%v", run.seen)
@@ -43,7 +42,7 @@ func TestGeneratedPageRequests(t *testing.T) {
 			t.Errorf("the log says %q", bad)
 		}
 	}
-	s.stop() // a job that River UI has deleted is made again by the next sweep
+	s.stop() // a job that River UI has deleted is recreated by the next sweep
 	next := launch(t, w.settings)
 	eventually(t, "the audit holds", func() error {
 		if r := command(t, w.settings, "audit"); r.code != exitDone {
@@ -85,7 +84,7 @@ type pagesRun struct {
 	faults int
 }
 
-func (p *pagesRun) drive(pages *apicheck.Pages, addr string) {
+func (p *pagesRun) run(pages *apicheck.Pages, addr string) {
 	wire := &wire{addr: addr}
 	defer wire.close()
 	for p.goesOn() {
@@ -105,11 +104,11 @@ func (p *pagesRun) drive(pages *apicheck.Pages, addr string) {
 func (p *pagesRun) goesOn() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wanted := time.Now().Before(p.until) || p.seen["sent"] < fuzzLeast
+	wanted := time.Now().Before(p.until) || p.seen["sent"] < minFuzzed
 	return wanted && p.faults < maxFaults
 }
 
-// note requires that what shows something belongs to a session.
+// note requires a session for every response that shows something.
 func (p *pagesRun) note(r apicheck.Request, x apicheck.Exchange) {
 	session := false
 	for _, h := range r.Header {

@@ -19,20 +19,21 @@ import (
 	"holdfast/internal/testkit/apicheck"
 )
 
-// The generated requests: how long they go on, HOLDFAST_TEST_FUZZ sets it otherwise, and
-// how many clients send them. HOLDFAST_TEST_SEED draws the same ones again.
+// The duration of the generated requests (HOLDFAST_TEST_FUZZ changes it) and the number of
+// clients. HOLDFAST_TEST_SEED repeats the same requests.
 const (
 	fuzzFor     = 4 * time.Second
 	fuzzClients = 4
-	// fuzzLeast are sent in any case: on a busy machine it goes on until then.
-	fuzzLeast = 1000
-	// answerWithin is far above the longest wait that a generated request asks for.
+	// minFuzzed is the minimum number of requests: on a busy machine the test continues until
+	// then.
+	minFuzzed = 1000
+	// answerWithin is far above the maximum wait that a generated request asks for.
 	answerWithin = 30 * time.Second
 )
 
-// The running program is asked for everything that its own description offers, rightly and
-// wrongly, byte by byte: nothing is its own fault, no answer is undescribed, what is sound
-// is taken, and afterwards every invariant holds.
+// Valid and invalid requests for every operation of the OpenAPI document, sent byte by byte: no
+// internal error occurs, no response is undocumented, valid requests are accepted, and
+// afterwards every invariant holds.
 func TestGeneratedRequests(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BREAKER_FAILURES=0", "HOLDFAST_LOG_LEVEL=info")
@@ -56,7 +57,7 @@ func TestGeneratedRequests(t *testing.T) {
 		g := apicheck.NewGenerator(spec, rand.New(rand.NewPCG(seed, i)),
 			apicheck.Keys{Client: w.client, Operator: w.operator, Broker: broker, Others: []string{other, "unknown", "hf_client_" + strings.Repeat("x", 9000)}},
 			w.known(s))
-		clients.Go(func() { run.drive(g, s.addr) })
+		clients.Go(func() { run.run(g, s.addr) })
 	}
 	clients.Wait()
 	run.report(s, apicheck.NewGenerator(spec, rand.New(rand.NewPCG(seed, 0)), apicheck.Keys{}, nil).Operations())
@@ -68,7 +69,7 @@ func TestGeneratedRequests(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// known are values that mean something to this world.
+// known are values that exist in this world.
 func (w *world) known(s *serving) map[string][]any {
 	bought := func(symbol string) string {
 		_, p := s.buy(w.client, "acct-1", symbol, "known-"+symbol)
@@ -95,7 +96,7 @@ func (w *world) known(s *serving) map[string][]any {
 	}
 }
 
-// brokerName is what serve calls the broker of the world if no setting names it.
+// brokerName is the default name of the world's broker.
 func (w *world) brokerName() string {
 	for _, setting := range w.settings {
 		if host, ok := strings.CutPrefix(setting, "HOLDFAST_BROKER_URL=http://"); ok {
@@ -122,22 +123,22 @@ func fuzzSettings(t *testing.T) (seed uint64, duration time.Duration) {
 	return seed, duration
 }
 
-// fuzzRun gathers what all clients see.
+// fuzzRun collects what all clients see.
 type fuzzRun struct {
 	t     *testing.T
 	spec  *apicheck.Spec
 	until time.Time
 
 	mu       sync.Mutex
-	seen     map[string]int    // how often: statuses, operations, spoilers
-	problems map[string]string // the types of problems, each with an answer that had it
+	seen     map[string]int    // counts: statuses, operations, mutations
+	problems map[string]string // the types of problems, each with a response that had it
 	faults   int
 }
 
-// maxFaults is how many are worth reading.
+// maxFaults is how many are printed.
 const maxFaults = 10
 
-func (f *fuzzRun) drive(g *apicheck.Generator, addr string) {
+func (f *fuzzRun) run(g *apicheck.Generator, addr string) {
 	wire := &wire{addr: addr}
 	defer wire.close()
 	for f.goesOn() {
@@ -160,7 +161,8 @@ func (f *fuzzRun) drive(g *apicheck.Generator, addr string) {
 	}
 }
 
-// malformed reports whether a problem blames the request's form, and not the state of things.
+// malformed reports whether a problem is about the request's form, not about the state of the
+// data.
 func malformed(status int, p apicheck.Problem) bool {
 	switch p.Slug() {
 	case "insufficient-funds", "not-found", "account-not-found", "idempotency-key-reused", "unavailable":
@@ -189,7 +191,7 @@ func (f *fuzzRun) note(r apicheck.Request, x apicheck.Exchange) {
 func (f *fuzzRun) goesOn() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	wanted := time.Now().Before(f.until) || f.seen["sent"] < fuzzLeast
+	wanted := time.Now().Before(f.until) || f.seen["sent"] < minFuzzed
 	return wanted && f.faults < maxFaults
 }
 
@@ -197,7 +199,7 @@ func (f *fuzzRun) fault(r apicheck.Request, x apicheck.Exchange, fault error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults++
-	f.t.Errorf("%v\n%s %s %s spoilt by %q\n%s\n%s\nanswered %d %v\n%s", fault, r.Operation, r.Method, clip(r.Target), r.Mutations,
+	f.t.Errorf("%v\n%s %s %s, mutations %q\n%s\n%s\nanswered %d %v\n%s", fault, r.Operation, r.Method, clip(r.Target), r.Mutations,
 		clip(fmt.Sprint(r.Header)), clip(string(r.Body)), x.Status, x.AnswerHeader, clip(string(x.Answer)))
 }
 
@@ -206,8 +208,8 @@ func clip(s string) string {
 	return s[:min(len(s), most)]
 }
 
-// report proves that the run was one: every operation was taken, every spoiler used, and
-// each problem's type leads to its paragraph.
+// report checks that the run was complete: every operation was accepted at least once, every
+// mutation was used, and each problem's type links to its paragraph.
 func (f *fuzzRun) report(s *serving, operations []string) {
 	f.t.Logf("%v", f.seen)
 	for _, name := range append(operations, apicheck.Spoilers()...) {
@@ -219,13 +221,13 @@ func (f *fuzzRun) report(s *serving, operations []string) {
 		r := apicheck.Request{Method: http.MethodGet, Target: kind, Header: []apicheck.Field{{Name: "Host", Value: "holdfast"}}}
 		wire := &wire{addr: s.addr}
 		if x, err := wire.exchange(r); err != nil || x.Status != http.StatusSeeOther {
-			f.t.Errorf("%s leads nowhere: %d, %v: %s", kind, x.Status, err, answer)
+			f.t.Errorf("%s is not documented: %d, %v: %s", kind, x.Status, err, answer)
 		}
 		wire.close()
 	}
 }
 
-// wire sends requests byte by byte over one connection, as long as it lasts.
+// wire sends requests byte by byte over one connection, as long as it stays open.
 type wire struct {
 	addr   string
 	conn   net.Conn
@@ -262,8 +264,8 @@ func (w *wire) exchange(r apicheck.Request) (x apicheck.Exchange, err error) {
 	return x, err
 }
 
-// read takes the answer, and reports whether the connection may be used again. A stream has
-// no end: its beginning is enough.
+// read reads the response and reports whether the connection may be used again. A stream has no
+// end: its beginning is enough.
 func (w *wire) read(x *apicheck.Exchange) (stays bool, err error) {
 	response, err := http.ReadResponse(w.reader, &http.Request{Method: x.Method})
 	for err == nil && response.StatusCode == http.StatusContinue {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/testkit/pgtest"
 )
 
-// Whatever level the database's other users need: each session sets its own.
+// Whatever isolation level the database's other users need: each session sets its own.
 func TestDefaultIsolationLevelDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"serializable", "repeatable read"} {
@@ -23,8 +23,8 @@ func TestDefaultIsolationLevelDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A restore of the tables alone leaves sequences behind: inserts would fail, and with them
-// the storing of outcomes.
+// A restore of the tables alone does not restore sequences: inserts would fail, and outcomes
+// could not be stored.
 func TestSequencesAreCheckedBeforePurchasesAreAccepted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -43,7 +43,7 @@ func TestSequencesAreCheckedBeforePurchasesAreAccepted(t *testing.T) {
 	}
 }
 
-// Commands need the main URL alone.
+// Commands need only the main URL.
 func TestCommandsWithoutTheListenDatabase(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -17,22 +17,22 @@ var (
 	expectations = regexp.MustCompile(`<!-- expect: (.*?) -->`)
 )
 
-// snippet is a piece of the page, and what its output must contain, in this order.
+// snippet is a fenced block of the page, and what its output must contain, in this order.
 type snippet struct {
 	text  string
 	wants []string
 }
 
-// integrator is somebody at work: a folder of its own, a Holdfast with no settings, and
-// what that printed at its start.
+// integrator is a reader of the page: a directory, a Holdfast without settings, and what it
+// printed at startup.
 type integrator struct {
 	t        *testing.T
 	dir      string
 	settings []string
 }
 
-// TestIntegrateSnippets runs the page for integrators from its first line to its last,
-// as somebody who has just started the program.
+// TestIntegrateSnippets runs the page for integrators from its first to its last line, as a
+// reader who has just started the program.
 func TestIntegrateSnippets(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/integrate.md")
@@ -57,8 +57,8 @@ func TestIntegrateSnippets(t *testing.T) {
 	auditHolds(t, settings)
 }
 
-// readSnippets finds every fenced piece of a page, by what stands behind its fence. There
-// must be no kind that nobody runs.
+// readSnippets returns every fenced block of a page, by its language. There must be no language
+// that the test does not run.
 func readSnippets(t *testing.T, page string) map[string][]snippet {
 	t.Helper()
 	kinds, n := map[string][]snippet{}, 0
@@ -87,9 +87,9 @@ func countWants(kinds map[string][]snippet) (n int) {
 	return n
 }
 
-// setUp does what a reader does with names of his own: what he exports we know already,
-// and the module that he takes the client into is in his folder, the client in this one.
-// The sums are ours, and there is no go mod tidy: a test needs no network.
+// setUp replaces the setup blocks, which a reader adapts: the exported values are known, the
+// reader's module is in the test's directory, and the client is in this repository. It uses our
+// go.sum instead of go mod tidy: a test needs no network.
 func (r *integrator) setUp(steps []snippet) {
 	r.t.Helper()
 	root, err := filepath.Abs("../..")
@@ -105,12 +105,12 @@ func (r *integrator) setUp(steps []snippet) {
 			r.run("bash", "-euc", strings.ReplaceAll(step.text, "/path/to/holdfast", "'"+root+"'"))
 		case step.text == "go mod tidy\n":
 		default:
-			r.t.Fatalf("nobody runs %q", step.text)
+			r.t.Fatalf("%q is never run", step.text)
 		}
 	}
 }
 
-// shell runs all pieces as one session: what one sets, the next one has.
+// shell runs all blocks in one session, so that variables are kept.
 func (r *integrator) shell(pieces []snippet) {
 	r.t.Helper()
 	var script strings.Builder

@@ -26,7 +26,7 @@ import (
 	"holdfast/internal/testkit/apicheck"
 )
 
-// provider is an identity provider as far as Holdfast sees one: a JWKS URL.
+// provider is an identity provider as Holdfast sees it: a JWKS URL.
 type provider struct {
 	t      *testing.T
 	server *httptest.Server
@@ -85,7 +85,7 @@ func (p *provider) publish(keys map[string]crypto.PublicKey) {
 	p.keys.Store(&body)
 }
 
-// token is a good one with changes to its claims; a nil takes a claim away.
+// token returns a valid token with changed claims; nil removes a claim.
 func (p *provider) token(algorithm jwa.SignatureAlgorithm, id string, key any, change map[string]any) string {
 	p.t.Helper()
 	claims := map[string]any{
@@ -112,12 +112,13 @@ func (p *provider) token(algorithm jwa.SignatureAlgorithm, id string, key any, c
 	return string(signed)
 }
 
-// good is a token that nothing is wrong with but the changes.
+// good returns a token that is valid except for the changes.
 func (p *provider) good(change map[string]any) string {
 	return p.token(jwa.ES256(), "ec", p.ecdsa, change)
 }
 
-// A provider's tokens stand in for client keys: the three algorithms, and nothing else.
+// A provider's tokens are accepted instead of client keys: the three algorithms, and nothing
+// else.
 func TestTokensOfAnIdentityProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
@@ -125,7 +126,8 @@ func TestTokensOfAnIdentityProvider(t *testing.T) {
 	p.down.Store(true)
 	s := launch(t, w.settings)
 
-	// The provider is away from the start: no word against the token, and keys go on.
+	// The provider is unreachable from the start: the token is not rejected as invalid, and
+	// keys still work.
 	wantProblem(t, s, p.good(nil), http.StatusServiceUnavailable, "unavailable")
 	s.get("/v1/accounts/acct-1", w.client, &accountView{})
 	p.down.Store(false)
@@ -151,7 +153,7 @@ func TestTokensOfAnIdentityProvider(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// bad are tokens that nobody may come in with.
+// bad are tokens that must be refused.
 func (p *provider) bad() map[string]string {
 	p.t.Helper()
 	stranger, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -181,8 +183,8 @@ func (p *provider) bad() map[string]string {
 	}
 }
 
-// rotate: keys that nobody heard of do not make us ask without end; a new key is found,
-// an old one that is withdrawn is worth nothing, and an outage later changes nothing.
+// rotate: unknown keys do not cause unlimited requests to the provider; a new key is found, a
+// withdrawn one stops working, and a later outage changes nothing.
 func (p *provider) rotate(s *serving) {
 	p.t.Helper()
 	stranger, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -199,11 +201,11 @@ func (p *provider) rotate(s *serving) {
 	wantProblem(p.t, s, p.good(nil), http.StatusUnauthorized, "unauthorized")
 	p.server.Close()
 	if err := s.mayRead(p.token(jwa.ES256(), "fresh", fresh, nil)); err != nil {
-		p.t.Errorf("while the provider is away: %v", err)
+		p.t.Errorf("while the provider is unreachable: %v", err)
 	}
 }
 
-// mayRead tells why a key or token may not read its account.
+// mayRead returns an error if a key or token cannot read its account.
 func (s *serving) mayRead(key string) error {
 	a, err := s.call(http.MethodGet, "/v1/accounts/acct-1", key, "")
 	if err == nil && a.status != http.StatusOK {
@@ -212,7 +214,7 @@ func (s *serving) mayRead(key string) error {
 	return err
 }
 
-// wantProblem buys with a key or token that must not buy.
+// wantProblem tries to buy with a key or token that must be refused.
 func wantProblem(t *testing.T, s *serving, key string, status int, slug string) {
 	t.Helper()
 	a, err := s.call(http.MethodPost, "/v1/purchases", key, `{"account_id":"acct-2","symbol":"AAPL","notional":"1.00"}`, "Idempotency-Key", "k")

@@ -12,12 +12,12 @@ import (
 )
 
 type keyCommand struct {
-	Create keyCreateCommand `cmd:"" help:"Make a key and print it, this once, alone on the last line."`
+	Create keyCreateCommand `cmd:"" help:"Create a key and print it once, alone on the last line."`
 	List   keyListCommand   `cmd:"" help:"List the keys, never their secrets."`
-	Revoke keyRevokeCommand `cmd:"" help:"End a key permanently; dead everywhere within five seconds."`
+	Revoke keyRevokeCommand `cmd:"" help:"Revoke a key permanently; it stops working everywhere within five seconds."`
 }
 
-// withKeys opens the key store of the settings' database for one use.
+// withKeys opens the key store of the configured database for one use.
 func withKeys(ctx context.Context, a *cli, open app.Opener, use func(ctx context.Context, keys *auth.Store) error) error {
 	c, err := config.Load(a.env)
 	if err != nil {
@@ -32,18 +32,18 @@ func withKeys(ctx context.Context, a *cli, open app.Opener, use func(ctx context
 }
 
 type keyCreateCommand struct {
-	Scope     string        `required:"" enum:"client,operator,broker" placeholder:"client|operator|broker" help:"What the key is for; broker: reporting broker events, nothing else."`
+	Scope     string        `required:"" enum:"client,operator,broker" placeholder:"client|operator|broker" help:"What the key allows; broker: only sending broker events."`
 	Account   string        `placeholder:"ID" help:"The account of a client key."`
-	ExpiresIn time.Duration `placeholder:"DURATION" help:"End the key by itself after this; never by default."`
+	ExpiresIn time.Duration `placeholder:"DURATION" help:"The key expires after this time. Default: never."`
 	JSON      bool          `help:"Print JSON."`
 }
 
 func (k *keyCreateCommand) Run(ctx context.Context, a *cli) error {
 	if k.Scope == auth.ScopeClient && k.Account == "" {
-		return &usageError{"--scope client needs --account: the account that the key is for"}
+		return &usageError{"--scope client requires --account"}
 	}
 	if k.Scope != auth.ScopeClient && k.Account != "" {
-		return &usageError{"--account is for --scope client only: other keys belong to no account"}
+		return &usageError{"--account requires --scope client: other keys have no account"}
 	}
 	if k.ExpiresIn < 0 {
 		return &usageError{"--expires-in must not be negative"}
@@ -51,7 +51,7 @@ func (k *keyCreateCommand) Run(ctx context.Context, a *cli) error {
 	return withKeys(ctx, a, app.CreateDatabase, func(ctx context.Context, keys *auth.Store) error {
 		key, secret, err := keys.Create(ctx, auth.CreateParams{Scope: k.Scope, AccountID: k.Account, Lifetime: k.ExpiresIn})
 		if errors.Is(err, auth.ErrAccountNotFound) {
-			return fmt.Errorf("there is no account %q", k.Account)
+			return fmt.Errorf("account %q does not exist", k.Account)
 		}
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (k *keyCreateCommand) print(a *cli, key auth.Key, secret string) error {
 			Key string `json:"key"`
 		}{viewKey(key), secret})
 	}
-	_, err := fmt.Fprintf(a.out, "key %s (%s), shown this once:\n%s\n", key.ID, k.Scope, secret)
+	_, err := fmt.Fprintf(a.out, "key %s (%s), shown only once:\n%s\n", key.ID, k.Scope, secret)
 	return err
 }
 
@@ -131,7 +131,7 @@ func (k *keyRevokeCommand) Run(ctx context.Context, a *cli) error {
 	return withKeys(ctx, a, app.OpenDatabase, func(ctx context.Context, keys *auth.Store) error {
 		key, err := keys.Revoke(ctx, k.ID)
 		if errors.Is(err, auth.ErrKeyNotFound) {
-			return fmt.Errorf("there is no key %q", k.ID)
+			return fmt.Errorf("key %q does not exist", k.ID)
 		}
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (k *keyRevokeCommand) Run(ctx context.Context, a *cli) error {
 		if k.JSON {
 			return printJSON(a.out, viewKey(key))
 		}
-		_, err = fmt.Fprintf(a.out, "key %s is revoked\n", key.ID)
+		_, err = fmt.Fprintf(a.out, "key %s has been revoked\n", key.ID)
 		return err
 	})
 }

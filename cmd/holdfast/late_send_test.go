@@ -24,8 +24,8 @@ import (
 	"holdfast/internal/testkit/pgtest"
 )
 
-// lateSend is a purchase whose send is held up somewhere between the decision and the
-// first byte, at a broker that checks of every order whether it was still permitted.
+// lateSend is a purchase whose send is delayed between the decision and the first byte, with a
+// broker that checks for every order whether it was still permitted.
 type lateSend struct {
 	*world
 	t      *testing.T
@@ -35,8 +35,8 @@ type lateSend struct {
 
 	// onLookup runs once, before the first lookup is answered.
 	onLookup atomic.Pointer[func()]
-	// hold makes the next connection wait, before anything is read from it, until opened is
-	// closed.
+	// hold makes the next connection wait until opened is closed, before anything is read from
+	// it.
 	hold   atomic.Bool
 	opened chan struct{}
 	open   func()
@@ -45,8 +45,8 @@ type lateSend struct {
 	arrived int
 }
 
-// TestNoOrderIsSentLate holds up the process, the database and the network between the
-// decision to send an order and its first byte, each for longer than the order may be sent.
+// TestNoOrderIsSentLate delays the process, the database and the network between the decision
+// to send an order and its first byte, each for longer than the order may be sent.
 func TestNoOrderIsSentLate(t *testing.T) {
 	t.Parallel()
 	for name, holdUp := range map[string]func(*lateSend){
@@ -114,7 +114,7 @@ func (h *heldConn) Read(b []byte) (int, error) {
 	return h.Conn.Read(b)
 }
 
-// serve is a broker that loses the first order it is sent, and takes the next.
+// serve is a broker that loses the first order and accepts the next one.
 func (l *lateSend) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodGet {
@@ -148,8 +148,8 @@ func (l *lateSend) count() int {
 	return l.arrived
 }
 
-// checkPermitted fails the test if an order arrives after it may have been sent. Its way to
-// this line takes a moment.
+// checkPermitted fails the test if an order arrives after its deadline, with some tolerance for
+// the time until this line.
 func (l *lateSend) checkPermitted() {
 	var permitted int
 	err := l.pool.QueryRow(context.Background(),
@@ -159,7 +159,7 @@ func (l *lateSend) checkPermitted() {
 	}
 }
 
-// stallReplay holds up the TLS handshake of a replay, with the process frozen or not.
+// stallReplay delays the TLS handshake of a replay, with the process frozen or not.
 func (l *lateSend) stallReplay(freeze bool) {
 	armed := func() { l.hold.Store(true) }
 	l.onLookup.Store(&armed)
@@ -191,8 +191,8 @@ func (l *lateSend) freezeFirstCall() {
 	bought.Wait()
 }
 
-// stallIntent locks the purchase's row while the intent is written, with the process frozen
-// or not when it is.
+// stallIntent locks the purchase's row while the intent is written, with the process frozen at
+// that time or not.
 func (l *lateSend) stallIntent(freeze bool) {
 	locked := make(chan pgx.Tx, 1)
 	lock := func() {
@@ -243,7 +243,7 @@ func (l *lateSend) await(what, sql string) {
 	})
 }
 
-// awaitDeadline waits until the open intent's deadline is a second past.
+// awaitDeadline waits until a second after the open intent's deadline.
 func (l *lateSend) awaitDeadline() {
 	l.t.Helper()
 	l.await("the deadline", "SELECT count(*) FROM transaction_history WHERE send_until < clock_timestamp() - interval '1500 milliseconds'")
@@ -255,7 +255,7 @@ func (l *lateSend) sleepInDatabase(d time.Duration) {
 	}
 }
 
-// awaitCompleted waits for the purchase's end: bought once, by a send that was permitted.
+// awaitCompleted waits until the purchase is completed: bought once, by a permitted send.
 func (l *lateSend) awaitCompleted() {
 	l.t.Helper()
 	l.await("the end", "SELECT count(*) FROM transaction_history WHERE status = 'COMPLETED' AND evidence = 'replay'")

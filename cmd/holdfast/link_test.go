@@ -15,8 +15,8 @@ import (
 	"holdfast/postgres"
 )
 
-// A firewall restarts and forgets every connection to the database: nobody is told, and
-// whatever is sent on them is swallowed. Purchases and events go on over new ones.
+// A firewall restarts and forgets every connection to the database: neither side is notified,
+// and everything sent on them is dropped. Purchases and events continue over new connections.
 func TestNetworkForgetsItsConnections(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Own(t)
@@ -26,14 +26,14 @@ func TestNetworkForgetsItsConnections(t *testing.T) {
 	f.flows(20)
 	way.lose(false)
 	took := f.flows(20)
-	t.Logf("purchases and events flow again after %s", took.Round(time.Millisecond))
+	t.Logf("purchases and events continue after %s", took.Round(time.Millisecond))
 	if took > 20*time.Second {
-		t.Error("that is no matter of seconds")
+		t.Error("that is too long")
 	}
 	f.end(w.settings, cluster.URL())
 }
 
-// The first host of an address is silent from the start: the next one is found.
+// The first host of an address is silent from the start: the next one is used.
 func TestStartsPastASilentHost(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Own(t)
@@ -48,8 +48,8 @@ func TestStartsPastASilentHost(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// Whatever hangs on a database that has gone silent, a stop ends in time; so does one
-// that comes while the start still waits for it.
+// A shutdown ends in time although statements wait for a silent database, and also while
+// startup still waits for it.
 func TestStopsWhileTheDatabaseIsSilent(t *testing.T) {
 	t.Parallel()
 	const atMost = 4 * time.Second
@@ -96,8 +96,8 @@ func stopsWithin(t *testing.T, s *serving, d time.Duration) {
 	}
 }
 
-// A pool's statement ends by its limit although nothing else bounds it and the server is
-// silent, and its place is free at once.
+// A pool's statement ends at its limit although nothing else bounds it and the server is
+// silent, and its connection is free at once.
 func TestEveryStatementHasAnEnd(t *testing.T) {
 	t.Parallel()
 	way := networkTo(t, pgtest.Own(t))
@@ -132,7 +132,7 @@ func TestEveryStatementHasAnEnd(t *testing.T) {
 			t.Errorf("after the %s: %v", what, err)
 		}
 		if took := time.Since(began); took > 6*time.Second {
-			t.Errorf("%s: its place was free after %s", what, took)
+			t.Errorf("%s: its connection was free after %s", what, took)
 		}
 		way.lose(false)
 	}

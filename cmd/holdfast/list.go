@@ -7,14 +7,14 @@ import (
 	"holdfast/client"
 )
 
-// maxList is the longest page of the API.
+// maxList is the maximum page size of the API.
 const maxList = 500
 
 type listCommand struct {
-	Account string `placeholder:"ID" help:"Only this account's."`
-	Status  string `predictor:"status" placeholder:"STATUS" help:"Only those in this status: PENDING, COMPLETED, REJECTED, UNKNOWN or MANUAL_REVIEW."`
-	Limit   int    `default:"50" help:"At most so many, 1 to 500."`
-	Cursor  string `placeholder:"CURSOR" help:"Go on where a page ended."`
+	Account string `placeholder:"ID" help:"Only purchases of this account."`
+	Status  string `predictor:"status" placeholder:"STATUS" help:"Only purchases in this status: PENDING, COMPLETED, REJECTED, UNKNOWN or MANUAL_REVIEW."`
+	Limit   int    `default:"50" help:"Maximum number, 1 to 500."`
+	Cursor  string `placeholder:"CURSOR" help:"Continue with the next page."`
 	connection
 }
 
@@ -30,7 +30,7 @@ func (c *listCommand) Run(ctx context.Context, a *cli) error {
 		AccountID: c.Account, Status: c.Status, Limit: c.Limit, Cursor: c.Cursor,
 	})
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	if c.JSON {
 		return printJSON(a.out, page)

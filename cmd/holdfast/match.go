@@ -15,8 +15,8 @@ import (
 )
 
 type matchCommand struct {
-	Since time.Time `placeholder:"TIME" help:"Compare what was created since then (RFC 3339); a day before --until by default, or the first order of --file."`
-	Until time.Time `placeholder:"TIME" help:"Compare what was created before then; by default all that is older than the settle time and 5 minutes, or the last order of --file."`
+	Since time.Time `placeholder:"TIME" help:"Start of the period (RFC 3339). Default: a day before --until, or the first order of --file."`
+	Until time.Time `placeholder:"TIME" help:"End of the period. Default: the settle time and 5 minutes ago, or the last order of --file."`
 	File  string    `placeholder:"FILE" help:"Compare this list instead of the broker's: one order per line as the http broker lists them, with created_at; - reads standard input."`
 	JSON  bool      `help:"Print JSON."`
 }
@@ -56,10 +56,10 @@ func (c *matchCommand) Run(ctx context.Context, a *cli) error {
 	return c.print(ctx, a.out, pool, report)
 }
 
-// maxOpen is how many open findings are printed.
+// maxOpen is the maximum number of open findings that are printed.
 const maxOpen = 500
 
-// print prints the report and the broker's open findings; any of them makes the command fail.
+// print prints the report and the broker's open findings, and fails if there are any.
 func (c *matchCommand) print(ctx context.Context, out io.Writer, pool *pgxpool.Pool, r statement.Report) error {
 	open := true
 	found, err := statement.NewFindings(pool).List(ctx, statement.ListParams{Open: &open, Broker: &r.Broker, Limit: maxOpen})
@@ -107,10 +107,10 @@ func asClient(found []statement.Finding) []client.Finding {
 }
 
 func printMatch(out io.Writer, r statement.Report, open []statement.Finding) error {
-	say(out, "%s, %s to %s: %d orders of ours and %d of others, %d purchases, %d new findings\n", plain(r.Broker),
+	say(out, "%s, %s to %s: %d of our orders, %d other orders, %d purchases, %d new findings\n", plain(r.Broker),
 		moment(&r.Since), moment(&r.Until), r.Orders, r.Foreign, r.Purchases, len(r.New))
 	if len(open) == 0 {
-		_, err := fmt.Fprintln(out, "no finding is open")
+		_, err := fmt.Fprintln(out, "no open findings")
 		return err
 	}
 	say(out, "open findings:\n")

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxLine is the longest line of a list, as much as a broker's answer may have.
+	// maxLine is the maximum length of a line, the same as for a broker's answer.
 	maxLine = broker.MaxBody
-	// maxBadLines is how many bad lines are named.
+	// maxBadLines is how many malformed lines are named.
 	maxBadLines = 20
 )
 
-// readFile reads the whole list before anything is compared.
+// readFile reads the complete list before anything is compared.
 func (c *matchCommand) readFile(a *cli) ([]broker.ListedOrder, error) {
 	switch c.File {
 	case "":
@@ -64,5 +64,5 @@ func readOrders(in io.Reader, name string) ([]broker.ListedOrder, error) {
 	if len(bad) > maxBadLines {
 		bad, rest = bad[:maxBadLines], fmt.Sprintf("; and %d more", len(bad)-maxBadLines)
 	}
-	return nil, &usageError{fmt.Sprintf("%s is not a list of orders, nothing was compared: %s%s", name, strings.Join(bad, "; "), rest)}
+	return nil, &usageError{fmt.Sprintf("%s is not a list of orders; nothing was compared: %s%s", name, strings.Join(bad, "; "), rest)}
 }

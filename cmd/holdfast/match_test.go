@@ -45,12 +45,12 @@ func TestMatchFindsAnOrderThatNobodyPlaced(t *testing.T) {
 		"HOLDFAST_BROKER_URL=" + listBroker(t, listed(unknownKey, "7", time.Hour), listed("somebody-else", "8", time.Hour)),
 		"HOLDFAST_OPERATOR_KEY=operator-key-for-the-tests", "HOLDFAST_ADDR=127.0.0.1:0", "HOLDFAST_MATCH_INTERVAL=100ms",
 	}
-	// A file of the past hour has nothing in it that the list of today could miss.
+	// A file that covers only the past hour produces no findings for the rest of the day.
 	empty := filepath.Join(t.TempDir(), "orders.ndjson")
 	if err := os.WriteFile(empty, []byte(listed("somebody-else", "8", time.Hour)+"\n\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := command(t, settings, "match", "--file", empty); r.code != exitDone || !strings.Contains(r.out, "no finding is open") {
+	if r := command(t, settings, "match", "--file", empty); r.code != exitDone || !strings.Contains(r.out, "no open findings") {
 		t.Fatalf("match of a foreign order: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	r := command(t, settings, "match", "--json")
@@ -84,7 +84,7 @@ func TestMatchFindsAnOrderThatNobodyPlaced(t *testing.T) {
 	if out := must(t, operator, "findings"); !strings.Contains(out, "unknown_order") {
 		t.Errorf("all findings:\n%s", out)
 	}
-	if r := command(t, settings, "match"); r.code != exitDone || !strings.Contains(r.out, "no finding is open") {
+	if r := command(t, settings, "match"); r.code != exitDone || !strings.Contains(r.out, "no open findings") {
 		t.Errorf("match after closing: exit %d: %s%s", r.code, r.out, r.err)
 	}
 }

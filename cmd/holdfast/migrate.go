@@ -27,13 +27,13 @@ func (m *migrateCommand) Run(ctx context.Context, a *cli) error {
 	if err := postgres.Await(ctx, url, app.NewLogger(a.errOut, c.Log, a.interactive)); err != nil {
 		return err
 	}
-	a.progress("migrating the database; if another process is doing so, this one waits")
+	a.progress("migrating the database; if another process is migrating it, this one waits")
 	if err := sql.Migrate(ctx, url); err != nil {
 		return err
 	}
 	if m.JSON {
 		return printJSON(a.out, map[string]any{"migrated": true})
 	}
-	_, err = fmt.Fprintln(a.out, "the database is of this version")
+	_, err = fmt.Fprintln(a.out, "the database has this version")
 	return err
 }

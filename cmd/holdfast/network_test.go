@@ -10,9 +10,9 @@ import (
 	"holdfast/internal/testkit/pgtest"
 )
 
-// network is the way to a Postgres, with an address of its own. It may lose what it
-// carries, as one does that has forgotten its connections: both sides stay connected and
-// hear nothing more.
+// network is a proxy to a Postgres with its own address. It can drop all traffic, like a
+// network that has forgotten its connections: both sides stay connected and receive nothing
+// more.
 type network struct {
 	t        *testing.T
 	listener net.Listener
@@ -52,7 +52,7 @@ func (n *network) address() (host, port string) {
 	return host, port
 }
 
-// url is the database's address by this way.
+// url is the database's address through this proxy.
 func (n *network) url() string {
 	return "postgres://holdfast@" + n.listener.Addr().String() + "/holdfast?sslmode=disable"
 }
@@ -82,7 +82,7 @@ func (n *network) join(r *route) {
 	n.wg.Go(func() { r.carry(r.near, r.far) })
 }
 
-// lose forgets every connection there is; with all, those to come as well.
+// lose drops the traffic of every current connection; with all, of future ones as well.
 func (n *network) lose(all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *route) carry(to io.Writer, from io.Reader) {
 			_, err = to.Write(buffer[:size])
 		}
 		if err != nil {
-			if !lost { // else nobody hears of the end either
+			if !lost { // otherwise the end is not forwarded either
 				_, _ = r.near.Close(), r.far.Close()
 			}
 			return

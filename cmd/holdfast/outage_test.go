@@ -20,8 +20,8 @@ import (
 	"holdfast/sandbox"
 )
 
-// HOLDFAST_TEST_PURCHASES makes the outage as large as one has time for; the default is
-// for every run of the suite.
+// HOLDFAST_TEST_PURCHASES sets the size of the outage; the default is for every run of the
+// suite.
 func outageSize(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("HOLDFAST_TEST_PURCHASES")
@@ -45,9 +45,9 @@ type outage struct {
 	alerts alertLog
 }
 
-// Two api and two worker processes are killed at random while the broker is down, slow,
-// lying and back. In the end every purchase is final or in review, the broker's books and
-// ours agree, nobody was bought twice, the money is exact, and each review has one alert.
+// Two api and two worker processes are killed at random while the broker is down, slow, wrong
+// and back. In the end every purchase is final or in review, the broker's orders and ours
+// agree, nothing was bought twice, the money is exact, and each review has one alert.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	o := &outage{t: t, roles: []string{"api", "api", "worker", "worker"}}
@@ -77,8 +77,8 @@ func (o *outage) start(i int, role string) {
 	}
 }
 
-// customers buy, some at a time, and each repeats under its own key until it has an
-// answer that is no problem.
+// customers buy, several at a time, and each repeats its request with its own key until the
+// response is not a problem.
 func (o *outage) customers(size int, bought chan<- error) {
 	places := make(chan struct{}, 8)
 	var all sync.WaitGroup
@@ -95,7 +95,7 @@ func (o *outage) customers(size int, bought chan<- error) {
 
 func (o *outage) customer(i int) error {
 	var last string
-	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * waitTimeout); time.Now().Before(deadline); {
 		s := &serving{addr: *o.apis[rand.IntN(len(o.apis))].Load()}
 		a, err := s.call(http.MethodPost, "/v1/purchases", o.client, order("acct-1", "AAPL"), "Idempotency-Key", fmt.Sprintf("customer-%d", i))
 		if err == nil && !strings.Contains(a.header.Get("Content-Type"), "problem") {
@@ -107,8 +107,8 @@ func (o *outage) customer(i int) error {
 	return errors.New(last)
 }
 
-// disturb goes through the broker's troubles until every customer has an answer, and at
-// least once through all, and kills a process in each.
+// disturb goes through the broker's faults until every customer has an answer, and at least
+// once through all of them, and kills a process during each.
 func (o *outage) disturb(size int, bought <-chan error) {
 	o.t.Helper()
 	troubles := []sandbox.Mode{
@@ -145,11 +145,11 @@ func (o *outage) disturb(size int, bought <-chan error) {
 	}
 }
 
-// settle waits for the workers to find everything out, and compares.
+// settle waits until the workers have reconciled everything, and compares.
 func (o *outage) settle(size int) {
 	o.t.Helper()
 	api := o.nodes[0]
-	eventually(o.t, "all is found out", func() error {
+	eventually(o.t, "everything is reconciled", func() error {
 		var summary struct {
 			Counts map[string]int `json:"counts"`
 		}
@@ -192,7 +192,7 @@ func (o *outage) all() []purchaseView {
 	}
 }
 
-// compare holds our purchases against the broker's books.
+// compare compares our purchases with the broker's orders.
 func (o *outage) compare(purchases []purchaseView) (reviews int) {
 	o.t.Helper()
 	booked := map[string]bool{}
@@ -203,11 +203,11 @@ func (o *outage) compare(purchases []purchaseView) (reviews int) {
 		switch p.Status {
 		case "COMPLETED":
 			if !booked[p.BrokerKey] {
-				o.t.Errorf("%s is bought, says we; the broker has no such order", p.ID)
+				o.t.Errorf("%s is completed, but the broker has no such order", p.ID)
 			}
 		case "REJECTED":
 			if booked[p.BrokerKey] {
-				o.t.Errorf("%s is not bought, says we; the broker bought it", p.ID)
+				o.t.Errorf("%s is rejected, but the broker bought it", p.ID)
 			}
 		default:
 			reviews++
@@ -216,13 +216,13 @@ func (o *outage) compare(purchases []purchaseView) (reviews int) {
 	}
 	for id, bought := range booked {
 		if bought {
-			o.t.Errorf("the broker bought %s, which no purchase stands for", id)
+			o.t.Errorf("the broker bought %s, which has no completed purchase", id)
 		}
 	}
 	return reviews
 }
 
-// alertLog is a webhook that sometimes fails and remembers who was told of what.
+// alertLog is a webhook that sometimes fails and records the alerts.
 type alertLog struct {
 	mu      sync.Mutex
 	calls   int
@@ -255,8 +255,8 @@ func (l *alertLog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.reviews[alert.Data.PurchaseID][r.Header.Get("webhook-id")] = true
 }
 
-// oneEach reports whether each purchase in review has been told of under one id, and no
-// other purchase at all.
+// oneEach reports whether each purchase in review was alerted under one id, and no other
+// purchase was.
 func (l *alertLog) oneEach(purchases []purchaseView) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"holdfast/postgres"
 )
 
-// pgBouncer is a real one in transaction mode before a database; it returns the way
+// pgBouncer starts a real PgBouncer in transaction mode for a database and returns the URL
 // through it.
 func pgBouncer(t *testing.T, database string) (pooled string) {
 	t.Helper()
@@ -29,7 +29,7 @@ func pgBouncer(t *testing.T, database string) (pooled string) {
 		t.Fatal(err)
 	}
 	socket := direct.Query().Get("host")
-	dir := sharedFolder(t, socket)
+	dir := sharedDir(t, socket)
 	ini := filepath.Join(dir, "pgbouncer.ini")
 	text := fmt.Sprintf(`[databases]
 holdfast = host=%s port=%s dbname=%s user=%s
@@ -58,11 +58,11 @@ max_client_conn = 200
 	return pooled
 }
 
-// sharedFolder belongs to the user that owns like: neither Postgres nor PgBouncer runs as
-// root.
-func sharedFolder(t *testing.T, like string) string {
+// sharedDir returns a directory that belongs to the owner of like: neither Postgres nor
+// PgBouncer runs as root.
+func sharedDir(t *testing.T, like string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-pooler-") //nolint:usetesting // TempDir is closed to others, and too long for a socket.
+	dir, err := os.MkdirTemp("", "holdfast-pooler-") //nolint:usetesting // TempDir is not accessible to other users, and its path is too long for a socket.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func startPooler(t *testing.T, ini string, as *syscall.Credential) {
 	})
 }
 
-// findPgBouncer: a machine that tests every change must have one (make peers).
+// findPgBouncer fails in CI if there is none (make peers).
 func findPgBouncer(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"} {
@@ -122,7 +122,7 @@ func findPgBouncer(t *testing.T) string {
 	return ""
 }
 
-// Everything but LISTEN goes through the pooler.
+// Everything except LISTEN goes through the pooler.
 func TestPgBouncerWithADirectWay(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Empty(t)
@@ -168,7 +168,7 @@ func TestPgBouncerAlone(t *testing.T) {
 	f.end(w.settings, database)
 	f.prompt()
 	if n := strings.Count(api.err.String(), "polling"); n != 1 {
-		t.Errorf("that events are found by polling is said %d times:\n%s", n, worthReading(api.err.String()))
+		t.Errorf("polling for events is logged %d times:\n%s", n, worthReading(api.err.String()))
 	}
 }
 
@@ -199,8 +199,8 @@ func TestEveryOutcomeThroughPgBouncer(t *testing.T) {
 	everyOutcome(t, setupOn(t, pgBouncer(t, pgtest.NewURL(t))))
 }
 
-// A pooler takes no limits for a session: the pool's own deadline ends a statement, on
-// the server too.
+// A pooler accepts no session limits: the pool's own deadline ends a statement, on the server
+// too.
 func TestPgBouncerStatementsEnd(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewURL(t)

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// printJSON writes value for a program, on one line.
+// printJSON writes value as JSON on one line.
 func printJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
 }
 
-// say writes what nobody is left to be told about when it cannot be written.
+// say writes to out and ignores errors: there is no other place to report them.
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
-// progress tells a person who waits what goes on; a program that reads stderr is spared it.
+// progress writes to stderr if it is a terminal: programs that read stderr do not need it.
 func (a *cli) progress(format string, args ...any) {
 	if a.interactive {
 		say(a.errOut, format+"\n", args...)
 	}
 }
 
-// A table is for a person: aligned, a heading, one line a thing.
+// A table prints aligned columns with a heading.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(out io.Writer, heading ...string) table {
@@ -39,13 +39,13 @@ func (t table) row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = plain(cell)
 	}
-	say(t.w, "%s\n", strings.Join(cells, "\t")) // flush tells what went wrong
+	say(t.w, "%s\n", strings.Join(cells, "\t")) // flush reports the error
 }
 
 func (t table) flush() error { return t.w.Flush() }
 
-// plain keeps what came from outside, such as a broker's code, from moving the
-// terminal's cursor or breaking a line.
+// plain replaces control characters in external text, such as a broker's code, so that it
+// cannot move the terminal's cursor or break a line.
 func plain(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f || (c >= 0x80 && c < 0xa0) {

@@ -14,7 +14,7 @@ import (
 	"holdfast/sandbox"
 )
 
-// An api and a worker process share one database, and the sandbox of their data dir.
+// An api and a worker process share a database and the sandbox of their data dir.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	settings := append([]string{"HOLDFAST_DATABASE_URL=" + pgtest.NewURL(t), "HOLDFAST_DATA_DIR=" + t.TempDir()}, quick...)
@@ -29,7 +29,8 @@ func TestRoles(t *testing.T) {
 			t.Errorf("worker's %s: %d, %v; want %d", path, a.status, err, want)
 		}
 	}
-	// The sandbox runs in the api, which came first; when it dies the worker takes over.
+	// The sandbox runs in the api process, which was started first; when that dies the worker
+	// takes over.
 	api.kill()
 	api = launch(t, settings, "--role", "api")
 	_, p = api.buy(key, "acct-1", "ERR500-BOOKED", "k2")
@@ -37,7 +38,7 @@ func TestRoles(t *testing.T) {
 	auditHolds(t, settings)
 }
 
-// A shutdown ends the streams, answers who waits for the broker, and exits with 0.
+// A shutdown ends the streams, answers requests that wait for the broker, and exits with 0.
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=10s", "HOLDFAST_RESCUE_AFTER=30s", "HOLDFAST_PENDING_GRACE=20s")
@@ -64,13 +65,13 @@ func TestShutdownDrains(t *testing.T) {
 	answered.Wait()
 	select {
 	case <-stream:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Error("the stream is still open")
 	}
 	auditHolds(t, w.settings)
 }
 
-// While a shutdown waits for a call in progress, who comes is told to go elsewhere.
+// While a shutdown waits for a call in progress, new requests are refused.
 func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=20s", "HOLDFAST_RESCUE_AFTER=60s", "HOLDFAST_PENDING_GRACE=40s",
@@ -109,7 +110,7 @@ func TestShutdownAnswersUntilItHasEnded(t *testing.T) {
 	}
 }
 
-// The second signal ends it at once, whatever is in progress; nothing is lost.
+// A second signal ends the process at once, regardless of what is in progress; nothing is lost.
 func TestSecondSignalForces(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=40s", "HOLDFAST_RESCUE_AFTER=90s", "HOLDFAST_PENDING_GRACE=60s",

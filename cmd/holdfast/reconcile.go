@@ -9,21 +9,21 @@ import (
 )
 
 type reconcileCommand struct {
-	ID        string        `arg:"" optional:"" help:"The purchase's id; without one, all that the flags choose."`
-	Status    string        `enum:",UNKNOWN,MANUAL_REVIEW" default:"" placeholder:"UNKNOWN|MANUAL_REVIEW" help:"All in this status."`
-	Account   string        `placeholder:"ID" help:"Only this account's."`
-	Reason    string        `placeholder:"WORD" help:"Only those with this reason."`
-	OlderThan time.Duration `placeholder:"DURATION" help:"Only those whose last change is longer ago than this."`
+	ID        string        `arg:"" optional:"" help:"The purchase's id; without it, all purchases that match the flags."`
+	Status    string        `enum:",UNKNOWN,MANUAL_REVIEW" default:"" placeholder:"UNKNOWN|MANUAL_REVIEW" help:"All purchases in this status."`
+	Account   string        `placeholder:"ID" help:"Only purchases of this account."`
+	Reason    string        `placeholder:"REASON" help:"Only purchases with this reason."`
+	OlderThan time.Duration `placeholder:"DURATION" help:"Only purchases that have not changed for longer than this."`
 	DryRun    bool          `help:"Only count them."`
 	connection
 }
 
 func (c *reconcileCommand) Run(ctx context.Context, a *cli) error {
 	if (c.ID == "") == (c.Status == "") {
-		return &usageError{"give a purchase's id, or --status for many"}
+		return &usageError{"either a purchase's id or --status is required"}
 	}
 	if c.ID != "" && (c.Account != "" || c.Reason != "" || c.OlderThan != 0 || c.DryRun) {
-		return &usageError{"--account, --reason, --older-than and --dry-run choose among many: they do not go with an id"}
+		return &usageError{"--account, --reason, --older-than and --dry-run cannot be combined with an id"}
 	}
 	if c.OlderThan < 0 {
 		return &usageError{"--older-than must not be negative"}
@@ -50,25 +50,25 @@ func (c *reconcileCommand) many(ctx context.Context, a *cli, api *client.Client)
 	if c.OlderThan > 0 {
 		chosen.OlderThan = c.OlderThan.String()
 	}
-	a.progress("asking for all %s purchases that the flags choose; many take a while", c.Status)
+	a.progress("reconciling all %s purchases that match the flags; this may take a while", c.Status)
 	count, err := api.ReconcileMany(ctx, chosen)
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	if c.JSON {
 		return printJSON(a.out, map[string]any{"count": count, "dry_run": c.DryRun})
 	}
-	_, err = fmt.Fprintln(a.out, goingBack(count, c.DryRun))
+	_, err = fmt.Fprintln(a.out, describeCount(count, c.DryRun))
 	return err
 }
 
-func goingBack(count int, dryRun bool) string {
-	what, verb := "1 purchase", "goes"
+func describeCount(count int, dryRun bool) string {
+	what, verb := "1 purchase", "is"
 	if count != 1 {
-		what, verb = fmt.Sprintf("%d purchases", count), "go"
+		what, verb = fmt.Sprintf("%d purchases", count), "are"
 	}
 	if dryRun {
-		verb = "would go"
+		verb = "would be"
 	}
-	return what + " " + verb + " back to the workers"
+	return what + " " + verb + " due"
 }

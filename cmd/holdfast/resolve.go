@@ -8,10 +8,10 @@ import (
 
 type resolveCommand struct {
 	ID      string `arg:"" help:"The purchase's id."`
-	Outcome string `required:"" enum:"completed,rejected" placeholder:"completed|rejected" help:"What became of it."`
-	Note    string `required:"" placeholder:"TEXT" help:"Why you know; it is kept with the purchase."`
-	OrderID string `placeholder:"ID" help:"The broker's order."`
-	Cost    string `placeholder:"AMOUNT" help:"What a completed one cost; what is reserved by default."`
+	Outcome string `required:"" enum:"completed,rejected" placeholder:"completed|rejected" help:"The outcome."`
+	Note    string `required:"" placeholder:"TEXT" help:"The evidence for this decision; stored with the purchase."`
+	OrderID string `placeholder:"ID" help:"The broker's order id."`
+	Cost    string `placeholder:"AMOUNT" help:"The cost of a completed purchase. Default: the reserved amount."`
 	connection
 }
 
@@ -22,7 +22,7 @@ func (c *resolveCommand) Run(ctx context.Context, a *cli) error {
 	}
 	p, err := api.Resolve(ctx, c.ID, client.Resolution{Outcome: c.Outcome, Note: c.Note, OrderID: c.OrderID, Cost: c.Cost})
 	if err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	if c.JSON {
 		return printJSON(a.out, p)

@@ -14,9 +14,9 @@ import (
 	"holdfast/sandbox"
 )
 
-// A database with a past, open purchases and events that nobody has numbered yet is
-// dumped and restored into another cluster, where transaction ids begin again. Subscribers
-// resume there without a gap, and what was open is found out.
+// A database with a history, open purchases and events that have no number yet is dumped and
+// restored into another cluster, where transaction ids start over. Subscribers resume there
+// without a gap, and open purchases are reconciled.
 func TestDumpAndRestore(t *testing.T) {
 	t.Parallel()
 	old, fresh := pgtest.Own(t), pgtest.Own(t)
@@ -53,7 +53,7 @@ func setMode(t *testing.T, w *world, mode sandbox.Mode) {
 	}
 }
 
-// holdRelays keeps every relay from its batch until let is called.
+// holdRelays blocks every relay until let is called.
 func holdRelays(t *testing.T, database string) (let func()) {
 	t.Helper()
 	holder, err := pgx.Connect(t.Context(), database)
@@ -66,8 +66,8 @@ func holdRelays(t *testing.T, database string) (let func()) {
 	return func() { _ = holder.Close(t.Context()) }
 }
 
-// restore copies a cluster's database into a fresh one of another cluster, as the manual
-// says, and returns its address.
+// restore copies a cluster's database into a new one of another cluster, as the operations page
+// describes, and returns its address.
 func restore(t *testing.T, from, to *pgtest.Cluster) string {
 	t.Helper()
 	to.Exec(t, "CREATE DATABASE restored")
@@ -89,8 +89,8 @@ func restore(t *testing.T, from, to *pgtest.Cluster) string {
 	return restored
 }
 
-// A dump takes its hour, and somebody has left a writing transaction open, here and in
-// another database of the cluster. Events are prompt all the same.
+// During a long dump, and with writing transactions left open here and in another database of
+// the cluster, events are still prompt.
 func TestEventsAreNotHeldUpByOthers(t *testing.T) {
 	t.Parallel()
 	database, elsewhere := pgtest.NewURL(t), pgtest.NewURL(t)

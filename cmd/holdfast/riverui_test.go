@@ -18,7 +18,7 @@ import (
 	"holdfast/sandbox"
 )
 
-// riverUI is an operator at River's page: what a browser would send, with its session.
+// riverUI is an operator in River UI: it sends what a browser would send, with a session.
 type riverUI struct {
 	*world
 	t       *testing.T
@@ -28,7 +28,7 @@ type riverUI struct {
 	bought  []uncertain
 }
 
-// uncertain is a purchase that became UNKNOWN, and how it has to end.
+// uncertain is a purchase that became UNKNOWN, and the status in which it must end.
 type uncertain struct {
 	name, id, status string
 	places           int
@@ -42,7 +42,7 @@ var uncertainties = []struct {
 	{"DROP-BOOKED", "COMPLETED", 1}, {"DROP-LOST", "COMPLETED", 2}, {"REJECT-REPLAY", "REJECTED", 2},
 }
 
-// riverJob is a job as River's page gets it.
+// riverJob is a job in River UI's format.
 type riverJob struct {
 	ID      int64  `json:"id"`
 	Args    string `json:"args"`
@@ -56,8 +56,8 @@ var (
 	endedStates   = []string{"completed", "cancelled", "discarded"}
 )
 
-// Whatever an operator does to a job on River's page, at each of its states, the purchase
-// ends as the broker's books say, and nobody is bought twice.
+// Whatever an operator does to a job in River UI, in each of its states, the purchase ends
+// according to the broker's orders, and nothing is bought twice.
 func TestWhateverIsDoneInRiverUI(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_BROKER_TIMEOUT=5s", "HOLDFAST_PENDING_GRACE=10s", "HOLDFAST_RESCUE_AFTER=14s",
@@ -69,7 +69,7 @@ func TestWhateverIsDoneInRiverUI(t *testing.T) {
 			u.actOnWaiting(action, state)
 		}
 	}
-	u.rerunBesideTwin()
+	u.rerunWithTwin()
 	launch(t, w.settings, "--role", "worker")
 	u.awaitEnds()
 	u.actOnRunning()
@@ -89,7 +89,7 @@ func newRiverUI(t *testing.T, w *world) *riverUI {
 		world: w, t: t, api: launch(t, w.settings, "--role", "api"),
 		pool: pgtest.Pool(t, strings.TrimPrefix(w.settings[0], "HOLDFAST_DATABASE_URL=")),
 		browser: &http.Client{
-			Jar: jar, Transport: web.Transport, Timeout: patience,
+			Jar: jar, Transport: web.Transport, Timeout: waitTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -130,7 +130,7 @@ func (u *riverUI) act(action string, id int64, headers ...string) answer {
 
 func idsOf(id int64) string { return fmt.Sprintf(`{"ids":["%d"]}`, id) }
 
-// expect is an act that has to be answered with status.
+// expect performs an action that must be answered with status.
 func (u *riverUI) expect(status int, what, action string, id int64) {
 	u.t.Helper()
 	if a := u.act(action, id); a.status != status {
@@ -138,8 +138,7 @@ func (u *riverUI) expect(status int, what, action string, id int64) {
 	}
 }
 
-// state is a job's state, or "deleted".
-// brokerKey is the key under which the broker knows a purchase.
+// state is a job's state, or "deleted". brokerKey is the purchase's key at the broker.
 func (u *riverUI) brokerKey(id string) (key string) {
 	u.t.Helper()
 	if err := u.pool.QueryRow(u.t.Context(), "SELECT broker_key FROM transaction_history WHERE id = $1", id).Scan(&key); err != nil {
@@ -174,7 +173,7 @@ func (u *riverUI) decode(a answer, value any) {
 	decode(u.t, a.body, value)
 }
 
-// find looks for the purchase's job among those in one of states.
+// find returns the purchase's job if it is in one of states.
 func (u *riverUI) find(purchase string, states ...string) (riverJob, bool) {
 	u.t.Helper()
 	for _, state := range states {
@@ -205,7 +204,7 @@ func (u *riverUI) awaitJob(purchase string, states ...string) riverJob {
 	return job
 }
 
-// buy makes a purchase whose outcome nobody knows, each of another kind than the last.
+// buy makes a purchase whose outcome is unknown, each of another kind than the previous one.
 func (u *riverUI) buy(name string) uncertain {
 	u.t.Helper()
 	kind := uncertainties[len(u.bought)%len(uncertainties)]
@@ -218,8 +217,8 @@ func (u *riverUI) buy(name string) uncertain {
 	return bought
 }
 
-// refusesStrangers: without a session nothing can be done, not even with the operator's
-// key, and with one not from another site's page.
+// refusesStrangers: without a session every action is refused, even with the operator's key,
+// and with a session if it comes from another site's page.
 func (u *riverUI) refusesStrangers() {
 	u.t.Helper()
 	p := u.buy("strangers")
@@ -241,8 +240,8 @@ func (u *riverUI) refusesStrangers() {
 	u.expectState("refused", job.ID, job.State)
 }
 
-// actOnWaiting acts on a job that no worker has. It would wait for an hour: what makes
-// the purchase end is none of its own doing.
+// actOnWaiting acts on a job that no worker has. The job would wait for an hour, so the
+// purchase is not ended by it.
 func (u *riverUI) actOnWaiting(action, state string) {
 	u.t.Helper()
 	what := action + "-" + state
@@ -260,7 +259,7 @@ func (u *riverUI) actOnWaiting(action, state string) {
 	u.expectState(what, job.ID, want)
 }
 
-// put stands for what brings a job into a state, which for some only a fault does.
+// put sets a job's state directly, because some states only occur after a fault.
 func (u *riverUI) put(id int64, state string) {
 	u.t.Helper()
 	_, err := u.pool.Exec(u.t.Context(), `UPDATE river_job SET state = $2::river_job_state,
@@ -271,9 +270,8 @@ func (u *riverUI) put(id int64, state string) {
 	}
 }
 
-// rerunBesideTwin: a cancelled job cannot come back beside the one that took its place,
-// which a look at the due purchase has made.
-func (u *riverUI) rerunBesideTwin() {
+// rerunWithTwin: a cancelled job cannot be rerun while the job that replaced it is active.
+func (u *riverUI) rerunWithTwin() {
 	u.t.Helper()
 	p := u.buy("twin")
 	first := u.awaitJob(p.id, waitingStates...)
@@ -289,8 +287,8 @@ func (u *riverUI) rerunBesideTwin() {
 	u.expectState("twin", first.ID, "cancelled")
 }
 
-// actOnRunning acts on jobs whose lookup the broker does not answer. River refuses to
-// delete such a job and leaves it alone instead of running it again.
+// actOnRunning acts on jobs whose lookup the broker does not answer. River refuses to delete
+// such a job, and does not change it instead of running it again.
 func (u *riverUI) actOnRunning() {
 	u.t.Helper()
 	if err := u.broker.Script(sandbox.Response{Call: "lookup", Fault: sandbox.FaultStall, Times: 1000}); err != nil {
@@ -317,10 +315,10 @@ func (u *riverUI) actOnRunning() {
 
 func (u *riverUI) clearScript() {
 	u.t.Helper()
-	told := httptest.NewRecorder()
-	u.broker.Handler().ServeHTTP(told, httptest.NewRequestWithContext(u.t.Context(), http.MethodDelete, "/control/script", nil))
-	if told.Code != http.StatusNoContent {
-		u.t.Fatalf("clear script: %d %s", told.Code, told.Body)
+	recorder := httptest.NewRecorder()
+	u.broker.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(u.t.Context(), http.MethodDelete, "/control/script", nil))
+	if recorder.Code != http.StatusNoContent {
+		u.t.Fatalf("clear script: %d %s", recorder.Code, recorder.Body)
 	}
 }
 
@@ -334,8 +332,7 @@ func (u *riverUI) awaitState(id int64, want string) {
 	})
 }
 
-// actOnCompleted: the job of a purchase that is final does nothing more, whatever is done
-// to it.
+// actOnCompleted: the job of a final purchase has no effect, whatever is done to it.
 func (u *riverUI) actOnCompleted() {
 	u.t.Helper()
 	p := u.bought[0]
@@ -361,8 +358,8 @@ func (u *riverUI) actOnCompleted() {
 	}
 }
 
-// awaitEnds asks for no purchase before all are final: a look at one would make the job
-// that the workers have to make by themselves.
+// awaitEnds reads no purchase before all are final: reading one would create the job that the
+// workers must create themselves.
 func (u *riverUI) awaitEnds() {
 	u.t.Helper()
 	eventually(u.t, "the ends", func() error {
@@ -384,7 +381,7 @@ func (u *riverUI) awaitEnds() {
 	}
 }
 
-// settle compares with the broker's books, order by order, and the money to the cent.
+// settle compares every order with the broker's, and the money to the cent.
 func (u *riverUI) settle() {
 	u.t.Helper()
 	(&outage{world: u.world, t: u.t, nodes: []*serving{u.api}}).settle(len(u.bought))

@@ -24,7 +24,7 @@ func grantRoles(t *testing.T, database string) {
 	execSQL(t, database, string(text))
 }
 
-// as is the database's URL for another role.
+// as returns the database's URL for another role.
 func as(t *testing.T, database, role string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -35,7 +35,7 @@ func as(t *testing.T, database, role string) string {
 	return u.String()
 }
 
-// Each half of the program, each command, works with the privileges of its own role.
+// Each process role and each command works with the privileges of its own database role.
 func TestLeastPrivilegeRolesSuffice(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Empty(t)

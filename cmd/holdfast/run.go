@@ -14,21 +14,21 @@ import (
 	"golang.org/x/term"
 )
 
-// The exit codes are part of the outside contract.
+// The exit codes are part of the external contract.
 const (
 	exitDone   = 0
 	exitFailed = 1
-	// exitUsage: the command line or a setting is wrong.
+	// exitUsage: the command line or a setting is invalid.
 	exitUsage = 2
 )
 
-// cli is what a command reads from and writes to.
+// cli has the inputs and outputs of a command.
 type cli struct {
 	env    config.Env
 	in     io.Reader
 	out    io.Writer
 	errOut io.Writer
-	// interactive is set if a terminal shows what is printed.
+	// interactive is set if the output goes to a terminal.
 	interactive bool
 }
 
@@ -40,19 +40,18 @@ func process() cli {
 	}
 }
 
-// errQuiet fails a command that has said everything already.
+// errQuiet is returned by a command that has already printed everything.
 var errQuiet = errors.New("failed")
 
-// usageError is a fault of the command line that kong cannot see.
+// usageError is an invalid command line that kong cannot detect.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// exitPanic carries the exit code out of kong, which wants to end the program itself
-// after --help.
+// exitPanic carries the exit code out of kong, which would end the program itself after --help.
 type exitPanic int
 
-// run does what args ask for and returns the exit code.
+// run runs the command in args and returns the exit code.
 func run(ctx context.Context, a cli, args []string) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -77,7 +76,7 @@ func run(ctx context.Context, a cli, args []string) (code int) {
 func newParser(a cli) *kong.Kong {
 	return kong.Must(&commands{},
 		kong.Name("holdfast"),
-		kong.Description("Buys stock through a broker that may answer late, wrongly, twice or never, and finds out what happened."),
+		kong.Description("Buys stock through a broker that may answer late, wrongly, twice or never, and reconciles the purchases whose outcome is unknown."),
 		kong.Writers(a.out, a.errOut),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -102,8 +101,8 @@ func (a *cli) exitCode(err error) int {
 	}
 }
 
-// oneLine is for people and for programs that read the first line of stderr. A line that
-// repeats another is left out: a database is tried with TLS and without.
+// oneLine puts an error on one line, because programs read the first line of stderr. Duplicate
+// lines are left out: a connection to the database is tried with TLS and without.
 func oneLine(err error) string {
 	var words []string
 	seen := map[string]bool{}

@@ -15,11 +15,11 @@ import (
 	"holdfast/sandbox"
 )
 
-// sameKey is how many equal purchases come at once.
+// sameKey is how many equal requests are sent at once.
 const sameKey = 50
 
-// Fifty equal requests at once against two processes of one database: one row, one call
-// to the broker, one first answer, and all tell of the same purchase.
+// Fifty equal requests at once to two processes of one database: one row, one call to the
+// broker, one first answer, and all responses have the same purchase.
 func TestSameKeyOnTwoProcesses(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -64,7 +64,7 @@ func TestSameKeyOnTwoProcesses(t *testing.T) {
 	auditHolds(t, w.settings)
 }
 
-// buyAtOnce sends the same purchase sameKey times, to the nodes in turn.
+// buyAtOnce sends the same request sameKey times, to the nodes in turn.
 func buyAtOnce(t *testing.T, nodes []*serving, key, symbol string) ([]answer, []purchaseView) {
 	t.Helper()
 	answers, faults := make([]answer, sameKey), make([]error, sameKey)
@@ -89,7 +89,7 @@ func buyAtOnce(t *testing.T, nodes []*serving, key, symbol string) ([]answer, []
 	return answers, purchases
 }
 
-// rowCount asks the table itself.
+// rowCount counts in the table itself.
 func rowCount(t *testing.T, w *world, symbol string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), strings.TrimPrefix(w.settings[0], "HOLDFAST_DATABASE_URL="))

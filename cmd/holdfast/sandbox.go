@@ -13,11 +13,12 @@ import (
 )
 
 type sandboxCommand struct {
-	Addr   string `placeholder:"ADDR" help:"Where to listen (HOLDFAST_ADDR, else 127.0.0.1:8090)."`
-	Ledger string `placeholder:"FILE" help:"Where to keep the orders; in memory by default."`
+	Addr   string `placeholder:"ADDR" help:"Address to listen on. Default: HOLDFAST_ADDR, or 127.0.0.1:8090."`
+	Ledger string `placeholder:"FILE" help:"File to store the orders in. Default: memory only."`
 }
 
-// sandboxAddr is where the sandbox listens alone: beside a Holdfast of the same machine.
+// sandboxAddr is the default address of a separate sandbox: it differs from serve's, so both
+// can run on one machine.
 const sandboxAddr = "127.0.0.1:8090"
 
 func (s *sandboxCommand) Run(ctx context.Context, a *cli) error {

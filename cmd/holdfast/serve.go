@@ -10,13 +10,13 @@ import (
 )
 
 type serveCommand struct {
-	Role      app.Role `default:"all" enum:"all,api,worker" help:"all, or one half: api or worker."`
-	NoMigrate bool     `help:"Leave the database as it is, and refuse one of another version."`
+	Role      app.Role `default:"all" enum:"all,api,worker" help:"api, worker, or all for both."`
+	NoMigrate bool     `help:"Do not migrate the database; refuse to start if it has another version."`
 
 	overrides
 }
 
-// overrides are the settings that one changes often enough to want a flag.
+// overrides are the settings that also have a flag, because they are changed often.
 type overrides struct {
 	DatabaseURL string `placeholder:"URL" help:"HOLDFAST_DATABASE_URL"`
 	DataDir     string `placeholder:"DIR" help:"HOLDFAST_DATA_DIR"`
@@ -28,7 +28,7 @@ type overrides struct {
 	LogFormat   string `placeholder:"FORMAT" help:"HOLDFAST_LOG_FORMAT"`
 }
 
-// over returns env with the flags that were given.
+// over returns env with the given flags applied.
 func (o overrides) over(env config.Env) config.Env {
 	env = maps.Clone(env)
 	for name, value := range map[string]string{
@@ -46,7 +46,7 @@ func (o overrides) over(env config.Env) config.Env {
 // Help lists the settings: serve is the command that reads them all.
 func (*serveCommand) Help() string { return "Settings, from the environment:\n\n" + config.Help() }
 
-// Run serves until a signal, or until a part of the process fails.
+// Run serves until a signal arrives or a part of the process fails.
 func (s *serveCommand) Run(ctx context.Context, a *cli) error {
 	c, err := config.Load(s.over(a.env))
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// contractSettings are the settings that the outside contract names, their defaults, and a
-// value that none of them takes; where every text is one, there is none.
+// contractSettings are the settings of the external contract, their defaults, and an invalid
+// value for each; it is empty if every text is valid.
 var contractSettings = []struct{ name, fallback, bad string }{
 	{"HOLDFAST_DATABASE_URL", "", "mysql://there/db"},
 	{"HOLDFAST_LISTEN_DATABASE_URL", "", "mysql://there/db"},
@@ -69,8 +69,8 @@ var contractSettings = []struct{ name, fallback, bad string }{
 	{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "collector:4318"},
 }
 
-// Each setting is there with its default, is in the help, and stops the start with one line
-// that names it where its value cannot be read.
+// Each setting exists with its default, is in the help, and aborts startup with a one-line
+// error that names it if its value is invalid.
 func TestSettingsAreTheContracts(t *testing.T) {
 	t.Parallel()
 	help := must(t, nil, "serve", "--help")
@@ -91,7 +91,7 @@ func TestSettingsAreTheContracts(t *testing.T) {
 	}
 }
 
-// wantRefused starts a serve that must not start, with one line that names names.
+// wantRefused runs a serve that must refuse to start with a one-line error that contains names.
 func wantRefused(t *testing.T, names []string, settings ...string) {
 	t.Helper()
 	r := command(t, append([]string{"HOLDFAST_DATA_DIR=" + t.TempDir()}, settings...), "serve")
@@ -105,7 +105,7 @@ func wantRefused(t *testing.T, names []string, settings ...string) {
 	}
 }
 
-// Two settings that cannot hold together are both named.
+// Two settings that contradict each other are both named.
 func TestContradictionsNameBothSides(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ settings, names []string }{

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the real program, built once for all end-to-end tests, with the flags that
-// HOLDFAST_E2E_BUILD names, such as -race.
+// binary is the real program, built once for all end-to-end tests, with the flags in
+// HOLDFAST_E2E_BUILD, such as -race.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -46,13 +46,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait; a busy machine needs it, a healthy one never does.
-const patience = 60 * time.Second
+// waitTimeout bounds every wait; only a very busy machine comes near it.
+const waitTimeout = 60 * time.Second
 
-// eventually polls until ok, and fails the test with what was wrong last.
+// eventually polls until ok, and fails the test with the last detail.
 func eventually(t *testing.T, what string, ok func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for {
 		err := ok()
 		if err == nil {
@@ -65,7 +65,7 @@ func eventually(t *testing.T, what string, ok func() error) {
 	}
 }
 
-// output gathers a process's output; it may be read while it grows.
+// output collects a process's output; it may be read meanwhile.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -83,7 +83,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// environment is what a process gets: nothing of ours but where to find programs.
+// environment is a process's environment: only what it needs to find programs, and settings.
 func environment(settings []string) []string {
 	kept := []string{}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "USER"} {
@@ -100,10 +100,10 @@ type result struct {
 	out, err string
 }
 
-// command runs the program to its end.
+// command runs the program until it exits.
 func command(t *testing.T, settings []string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = environment(settings)
@@ -117,7 +117,7 @@ func command(t *testing.T, settings []string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
-// must is a command that has to succeed.
+// must runs a command that has to succeed.
 func must(t *testing.T, settings []string, args ...string) string {
 	t.Helper()
 	r := command(t, settings, args...)
@@ -127,7 +127,7 @@ func must(t *testing.T, settings []string, args ...string) string {
 	return r.out
 }
 
-// lastLine is where a created key stands.
+// lastLine returns the last line, which has a created key.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return lines[len(lines)-1]
@@ -167,7 +167,7 @@ func begin(t *testing.T, settings []string, args ...string) *serving {
 	return spawn(t, append([]string{"HOLDFAST_ADDR=127.0.0.1:0"}, settings...), append([]string{"serve"}, args...)...)
 }
 
-// spawn starts a command that goes on. Whatever the test does, it is gone in the end.
+// spawn starts a command in the background and ends it with the test.
 func spawn(t *testing.T, settings []string, args ...string) *serving {
 	t.Helper()
 	s := &serving{t: t, ended: make(chan struct{})}
@@ -193,7 +193,7 @@ func spawn(t *testing.T, settings []string, args ...string) *serving {
 	return s
 }
 
-// worthReading leaves out the requests that a test's own polling makes.
+// worthReading leaves out the log lines of a test's own polling.
 func worthReading(log string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(log) {
@@ -204,7 +204,7 @@ func worthReading(log string) string {
 	return kept.String()
 }
 
-// listening finds the address in the first log line that says so.
+// listening returns the address in the first log line "listening".
 func listening(log string) string {
 	for line := range strings.Lines(log) {
 		var entry struct {
@@ -217,25 +217,25 @@ func listening(log string) string {
 	return ""
 }
 
-// kill ends the process as a power cut would.
+// kill ends the process with SIGKILL.
 func (s *serving) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
 }
 
-// stop ends it in good order and returns its exit code.
+// stop shuts it down and returns its exit code.
 func (s *serving) stop() int {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		s.t.Error("did not stop")
 		s.kill()
 	}
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// printed finds the line of stdout that begins with name and returns the rest.
+// printed returns the rest of the line of stdout that begins with name.
 func (s *serving) printed(name string) string {
 	s.t.Helper()
 	for line := range strings.Lines(s.out.String()) {
@@ -247,15 +247,15 @@ func (s *serving) printed(name string) string {
 	return ""
 }
 
-// answer is what came back over HTTP.
+// answer is an HTTP response.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// web keeps no connections: a process that is killed must not fail the next request.
-var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+// web uses no persistent connections: a killed process must not fail the next request.
+var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: waitTimeout}
 
 // call makes one request with a key.
 func (s *serving) call(method, path, key, body string, headers ...string) (answer, error) {
@@ -279,7 +279,7 @@ func (s *serving) call(method, path, key, body string, headers ...string) (answe
 	return answer{got.StatusCode, got.Header, string(text)}, err
 }
 
-// get is a call that has to succeed; it decodes into value.
+// get makes a call that has to succeed and decodes the response into value.
 func (s *serving) get(path, key string, value any) {
 	s.t.Helper()
 	a, err := s.call(http.MethodGet, path, key, "")
@@ -298,7 +298,7 @@ type purchaseView struct {
 	Evidence *string `json:"evidence"`
 	Reserved string  `json:"reserved"`
 	Version  int     `json:"version"`
-	// BrokerKey is seen by operators only.
+	// BrokerKey is visible to operators only.
 	BrokerKey string `json:"broker_key"`
 }
 
@@ -306,7 +306,7 @@ func order(account, symbol string) string {
 	return fmt.Sprintf(`{"account_id":%q,"symbol":%q,"quantity":"10","limit_price":"25.00"}`, account, symbol)
 }
 
-// buy posts a purchase of 250.00 and returns the answer with the purchase in it.
+// buy posts a purchase of 250.00 and returns the response with the purchase.
 func (s *serving) buy(key, account, symbol, idempotencyKey string) (answer, purchaseView) {
 	s.t.Helper()
 	a, err := s.call(http.MethodPost, "/v1/purchases", key, order(account, symbol), "Idempotency-Key", idempotencyKey)
@@ -320,7 +320,7 @@ func (s *serving) buy(key, account, symbol, idempotencyKey string) (answer, purc
 	return a, p
 }
 
-// awaitStatus waits for a purchase to stand in status.
+// awaitStatus waits until a purchase has status.
 func (s *serving) awaitStatus(key, id, status string) purchaseView {
 	s.t.Helper()
 	var p purchaseView
@@ -342,7 +342,7 @@ type accountView struct {
 	Deposited string `json:"deposited"`
 }
 
-// event is one of a stream.
+// event is an event of a stream.
 type event struct {
 	Name       string `json:"-"`
 	PurchaseID string `json:"purchase_id"`
@@ -399,7 +399,7 @@ func readEvents(body io.Reader, each func(event)) {
 	}
 }
 
-// auditHolds is how every end-to-end test ends.
+// auditHolds runs the audit, at the end of every end-to-end test.
 func auditHolds(t *testing.T, settings []string) {
 	t.Helper()
 	if r := command(t, settings, "audit"); r.code != exitDone {

@@ -42,10 +42,10 @@ func (c *showCommand) Run(ctx context.Context, a *cli) error {
 	return printHistory(a.out, history)
 }
 
-// printPurchase tells a person how a purchase stands.
+// printPurchase prints a purchase as a table.
 func printPurchase(out io.Writer, p client.Purchase) error {
 	t := newTable(out, "purchase", p.ID)
-	t.row("status", p.Status+because(p.Reason))
+	t.row("status", p.Status+inParentheses(p.Reason))
 	t.row("outcome", p.Outcome+by(p.Evidence))
 	t.row("order", describeOrder(p))
 	t.row("account", p.AccountID)
@@ -81,7 +81,7 @@ func printPurchase(out io.Writer, p client.Purchase) error {
 	return t.flush()
 }
 
-func because(reason *string) string {
+func inParentheses(reason *string) string {
 	if reason == nil {
 		return ""
 	}
@@ -109,7 +109,7 @@ func value(s *string) string {
 	return *s
 }
 
-// printHistory is a purchase's life, line by line, with the time since its birth.
+// printHistory prints a purchase's history, with the time since its creation.
 func printHistory(out io.Writer, history []client.Entry) error {
 	t := newTable(out, "TIME", "AFTER", "WHAT", "DETAIL", "BY")
 	for _, e := range history {
@@ -119,14 +119,14 @@ func printHistory(out io.Writer, history []client.Entry) error {
 	return t.flush()
 }
 
-func since(birth, at time.Time) string {
-	return "+" + at.Sub(birth).Round(time.Millisecond).String()
+func since(created, at time.Time) string {
+	return "+" + at.Sub(created).Round(time.Millisecond).String()
 }
 
 func describeEntry(e client.Entry) (what, detail, actor string) {
 	switch e.Kind {
 	case "status":
-		return e.Status, "version " + strconv.Itoa(e.Version) + because(e.Reason), e.Actor
+		return e.Status, "version " + strconv.Itoa(e.Version) + inParentheses(e.Reason), e.Actor
 	case "attempt":
 		return e.Call, describeAttempt(e), "broker"
 	default:
@@ -136,23 +136,23 @@ func describeEntry(e client.Entry) (what, detail, actor string) {
 
 func describeAttempt(e client.Entry) string {
 	if e.Result == nil {
-		return "no answer was seen"
+		return "no answer recorded"
 	}
 	text := *e.Result
 	if e.Reason != nil && *e.Reason != text { // "processing" is both
-		text += because(e.Reason)
+		text += inParentheses(e.Reason)
 	}
 	if e.StatusCode != nil {
 		text += ", HTTP " + strconv.Itoa(*e.StatusCode)
 	}
 	if e.DurationMS != nil {
-		text += ", " + took(*e.DurationMS)
+		text += ", " + milliseconds(*e.DurationMS)
 	}
 	return text
 }
 
-// took is a duration of which only whole milliseconds are known.
-func took(ms int64) string {
+// milliseconds formats a duration that is known in whole milliseconds only.
+func milliseconds(ms int64) string {
 	if ms == 0 {
 		return "<1ms"
 	}

@@ -16,7 +16,7 @@ import (
 	"holdfast/sandbox"
 )
 
-// The shortest shutdown that the settings allow gives a call that takes its whole timeout its
+// With the shortest allowed shutdown, a call that takes its whole timeout still gets its
 // answer, with a worker's pass in progress too.
 func TestShortestShutdownAnswersTheLongestCall(t *testing.T) {
 	t.Parallel()
@@ -51,8 +51,8 @@ func awaitPlace(t *testing.T, w *world) {
 	})
 }
 
-// During the shutdown delay new connections are served as before, purchases too; only the
-// readiness says that the process is about to end.
+// During the shutdown delay new connections are served as before, purchases too; only readiness
+// reports that the process is about to end.
 func TestShutdownDelayServes(t *testing.T) {
 	t.Parallel()
 	const delay = 2 * time.Second
@@ -80,7 +80,7 @@ func TestShutdownDelayServes(t *testing.T) {
 	}
 }
 
-// The end of a terminal or of a session is a clean shutdown.
+// Closing a terminal or session (SIGHUP) is a clean shutdown.
 func TestHangupIsACleanShutdown(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -90,7 +90,7 @@ func TestHangupIsACleanShutdown(t *testing.T) {
 	}
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("still running")
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != exitDone || !strings.Contains(s.err.String(), `"msg":"stopped"`) {
@@ -98,7 +98,7 @@ func TestHangupIsACleanShutdown(t *testing.T) {
 	}
 }
 
-// Only LISTEN needs the direct connection: the commands and the passes do without it.
+// Only LISTEN needs the direct connection: commands and passes do not.
 func TestUnreachableListenURL(t *testing.T) {
 	t.Parallel()
 	w := setupOn(t, pgtest.NewURL(t))

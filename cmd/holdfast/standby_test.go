@@ -13,7 +13,7 @@ import (
 // pair is a primary and its synchronous standby, each at a network address.
 type pair struct {
 	primary, standby *pgtest.Cluster
-	// first and second lead to them, between to the primary for the standby.
+	// first and second are the paths to them, between is the standby's path to the primary.
 	first, second, between *network
 }
 
@@ -27,7 +27,7 @@ func startPair(t *testing.T) *pair {
 	return p
 }
 
-// url names both servers; keywords does so in the other form.
+// url names both servers; keywords does so in keyword/value form.
 func (p *pair) url() string {
 	return fmt.Sprintf("postgres://holdfast@%s,%s/holdfast?sslmode=disable&target_session_attrs=read-write",
 		p.first.listener.Addr(), p.second.listener.Addr())
@@ -40,14 +40,14 @@ func (p *pair) keywords() string {
 		hostA, hostB, portA, portB)
 }
 
-// patient are settings of a purchase that outlives a failover.
+// patient are settings for purchases that must survive a failover.
 var patient = []string{
 	"HOLDFAST_RETRY_MAX_ATTEMPTS=200", "HOLDFAST_RETRY_MAX_AGE=10m", "HOLDFAST_BROKER_RATE=1000",
 }
 
-// The primary dies and its synchronous standby takes over. Both halves go there by
-// themselves, by either form of an address; no purchase that anyone was told of is lost,
-// no event is missing, and no number is used twice.
+// The primary dies and its synchronous standby takes over. Both roles reconnect to it
+// automatically, with either form of the address; no acknowledged purchase is lost, no event is
+// missing, and no number is used twice.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
@@ -58,11 +58,11 @@ func TestFailover(t *testing.T) {
 	f.flows(30)
 	p.primary.Crash(t)
 	p.standby.Promote(t)
-	t.Logf("purchases and events flow again after %s", f.flows(30).Round(time.Millisecond))
+	t.Logf("purchases and events continue after %s", f.flows(30).Round(time.Millisecond))
 	f.end(w.settings, p.standby.URL())
 }
 
-// The standby hears nothing any more, so the primary may promise nothing; then it dies.
+// The standby becomes unreachable, so the primary may acknowledge nothing; then it dies.
 func TestFailoverAfterTheStandbyFellSilent(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
@@ -84,8 +84,8 @@ func TestFailoverAfterTheStandbyFellSilent(t *testing.T) {
 	f.end(w.settings, p.standby.URL())
 }
 
-// The old primary lives on, takes no writes, and keeps every connection. All pools must
-// leave it, those that only wait for work too.
+// The old primary stays up, read-only, and keeps every connection. All pools must leave it,
+// including those that only wait for work.
 func TestFailoverFromALivingPrimary(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
@@ -95,12 +95,12 @@ func TestFailoverFromALivingPrimary(t *testing.T) {
 	f.flows(20)
 	setReadOnly(t, p.primary, "on")
 	p.standby.Promote(t)
-	t.Logf("purchases and events flow again after %s", f.flows(20).Round(time.Millisecond))
+	t.Logf("purchases and events continue after %s", f.flows(20).Round(time.Millisecond))
 	f.end(w.settings, p.standby.URL())
 }
 
-// The only server takes no writes for a while, as one does that is being promoted: it is
-// as good as away, and nothing else is ever said of it.
+// The only server is read-only for a while, like one that is being promoted: it counts as
+// unavailable, and no other error is reported.
 func TestServerThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Own(t)
@@ -128,9 +128,9 @@ func setReadOnly(t *testing.T, cluster *pgtest.Cluster, to string) {
 	cluster.Exec(t, "SELECT pg_reload_conf()")
 }
 
-// A synchronous standby falls silent: a client that asks once is not told that nothing was
-// recorded, however often it repeats the request, for the purchase is made when the standby
-// is given up.
+// A synchronous standby stops responding: however often a client repeats the request, no
+// response says that nothing was recorded, because the purchase is recorded when the standby is
+// removed.
 func TestSilentStandbyIsFateUnknown(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.Own(t)

@@ -26,8 +26,8 @@ import (
 	"holdfast/client"
 )
 
-// nginx is a real one, set up as an operator would have it: what docs/events.md says, and
-// for the rest its own defaults. Buffering is on, and it compresses all that it is let.
+// nginx is a real nginx with the configuration in docs/events.md and otherwise its defaults.
+// Buffering is on, and it compresses whatever it may.
 var nginxConfig = template.Must(template.New("").Parse(`
 daemon off;
 master_process off;
@@ -68,18 +68,18 @@ http {
 }
 `))
 
-// nginx stands before one api process.
+// nginx is a proxy in front of one api process.
 type nginx struct {
 	t        *testing.T
 	Dir      string
 	Upstream string
-	// Plain and TLS are the addresses that it listens on.
+	// plain and tls are the addresses that it listens on.
 	Plain, TLS string
 	cmd        *exec.Cmd
 	ended      chan struct{}
 }
 
-// nginxPath: a machine that tests every change must have one (make peers).
+// nginxPath fails in CI if there is none (make peers).
 func nginxPath(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
@@ -120,7 +120,7 @@ func freeAddr(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start reports whether it listens; it may be started again after a stop.
+// start reports whether it listens; it may be restarted after a stop.
 func (n *nginx) start() bool {
 	n.t.Helper()
 	var config bytes.Buffer
@@ -134,7 +134,7 @@ func (n *nginx) start() bool {
 	}
 	n.ended = make(chan struct{})
 	go func() { defer close(n.ended); _ = n.cmd.Wait() }()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
 		select {
 		case <-n.ended:
 			return false
@@ -148,7 +148,7 @@ func (n *nginx) start() bool {
 	return false
 }
 
-// stop cuts all streams off.
+// stop ends all streams.
 func (n *nginx) stop() {
 	if n.cmd == nil {
 		return
@@ -190,15 +190,15 @@ func (n *nginx) certify() {
 	n.write("key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }
 
-// way is one way through nginx: the address to begin with, and the client to use.
+// way is one way through nginx: the base address and the client to use.
 type way struct {
 	url   string
 	proto int
 	http  *http.Client
 }
 
-// ways are HTTP/1.1 on both sides, HTTP/2 towards the client, and HTTP/1.0 behind, which
-// nginx speaks where nothing else is said.
+// ways are HTTP/1.1 on both sides, HTTP/2 towards the client, and HTTP/1.0 towards Holdfast,
+// nginx's default.
 func (n *nginx) ways() map[string]way {
 	n.t.Helper()
 	roots := x509.NewCertPool()
@@ -220,7 +220,7 @@ func (n *nginx) ways() map[string]way {
 	}
 }
 
-// stream opens one. Go's client asks for gzip by itself, and undoes it.
+// stream opens a stream. Go's client requests gzip automatically and decompresses it.
 func (w way) stream(t *testing.T, key, last string) (events <-chan event, comments <-chan struct{}, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -247,7 +247,7 @@ func (w way) stream(t *testing.T, key, last string) (events <-chan event, commen
 	return e, c, cancel
 }
 
-// commented notes comments as they are read.
+// commented records comments as they are read.
 type commented struct {
 	from interface{ Read([]byte) (int, error) }
 	each chan struct{}
@@ -261,8 +261,8 @@ func (c commented) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Behind nginx events come as they happen, streams resume, quiet ones stay alive, and one
-// whose client has gone is closed.
+// Behind nginx, events arrive immediately, streams resume, idle ones stay open, and one whose
+// client has disconnected is closed.
 func TestStreamsBehindNginx(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -276,7 +276,7 @@ func TestStreamsBehindNginx(t *testing.T) {
 	quiet, leaves := map[string]<-chan struct{}{}, []func(){}
 	for name, way := range n.ways() {
 		events, _, leave := way.stream(t, w.client, "0")
-		quickest := patience
+		quickest := waitTimeout
 		for i := range 5 {
 			_, p := s.buy(w.client, "acct-1", "AAPL", fmt.Sprintf("%s-%d", name, i))
 			quickest = min(quickest, awaitEvent(t, events, p.ID, busy))
@@ -288,7 +288,7 @@ func TestStreamsBehindNginx(t *testing.T) {
 		_, missed := s.buy(w.client, "acct-1", "REJECT", name+"-missed")
 		events, quiet[name], leave = way.stream(t, w.client, "1")
 		leaves = append(leaves, leave)
-		awaitEvent(t, events, missed.ID, patience)
+		awaitEvent(t, events, missed.ID, waitTimeout)
 	}
 	late := time.After(15 * time.Second)
 	for name, comments := range quiet {
@@ -309,7 +309,7 @@ func TestStreamsBehindNginx(t *testing.T) {
 	})
 }
 
-// nginx is restarted under a stream: the client comes back and has each event once.
+// nginx is restarted during a stream: the client reconnects and gets each event once.
 func TestClientResumesBehindNginx(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -321,7 +321,7 @@ func TestClientResumesBehindNginx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	next, stop := iter.Pull2(c.Events(ctx, client.EventsParams{After: "0"}))
 	defer stop()
@@ -339,11 +339,11 @@ func TestClientResumesBehindNginx(t *testing.T) {
 	}
 }
 
-// busy is what a busy machine may need for an event; a proxy that gathers events would
+// busy is the maximum time for an event on a busy machine; a proxy that buffers events would
 // keep it until the next comment.
 const busy = 5 * time.Second
 
-// awaitEvent waits for a purchase's event, passing over others', and tells how long.
+// awaitEvent waits for a purchase's event, skipping others, and returns how long it took.
 func awaitEvent(t *testing.T, events <-chan event, id string, most time.Duration) time.Duration {
 	t.Helper()
 	began, late := time.Now(), time.After(most)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ticket asks for one.
+// ticket requests a ticket.
 func (s *serving) ticket(key string) string {
 	s.t.Helper()
 	a, err := s.call(http.MethodPost, "/v1/stream-tickets", key, "")
@@ -32,8 +32,8 @@ func (s *serving) ticket(key string) string {
 	return issued.Ticket
 }
 
-// byTicket opens a stream as a browser does, which sends no header of ours. The channel
-// is closed when the stream ends.
+// byTicket opens a stream as a browser does, without an Authorization header. The channel is
+// closed when the stream ends.
 func (s *serving) byTicket(ticket string, query url.Values) (status int, events <-chan event) {
 	s.t.Helper()
 	query.Set("ticket", ticket)
@@ -57,7 +57,7 @@ func (s *serving) byTicket(ticket string, query url.Values) (status int, events 
 	return got.StatusCode, seen
 }
 
-// A ticket opens one stream, which shows what its key may see and ends with its key.
+// A ticket opens one stream, which has the access of its key and ends with its key.
 func TestStreamByTicket(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -84,12 +84,12 @@ func TestStreamByTicket(t *testing.T) {
 		if took := time.Since(began); more || took > busy {
 			t.Errorf("the stream of a revoked key: more %v after %v", more, took)
 		}
-	case <-time.After(patience):
-		t.Error("the stream of a revoked key goes on")
+	case <-time.After(waitTimeout):
+		t.Error("the stream of a revoked key continues")
 	}
 }
 
-// keyID finds the key of an account.
+// keyID returns the id of an account's key.
 func keyID(t *testing.T, settings []string, account string) string {
 	t.Helper()
 	var list struct {
@@ -110,7 +110,7 @@ func keyID(t *testing.T, settings []string, account string) string {
 	return ""
 }
 
-// The metric counts streams, and not the requests that wait for one purchase.
+// The metric counts streams, but not the requests that wait for a purchase.
 func TestStreamsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -12,20 +12,20 @@ type switchCommand struct {
 	Resume resumeCommand `cmd:"" help:"Resume intake or passes."`
 }
 
-// switching is what pausing and resuming share.
+// switching has what pausing and resuming share.
 type switching struct {
 	Name   string `arg:"" enum:"intake,passes" help:"intake or passes."`
-	Broker string `placeholder:"NAME" help:"Only for this broker; all if not given."`
+	Broker string `placeholder:"NAME" help:"Only for this broker. Default: all brokers."`
 	connection
 }
 
 type pauseCommand struct {
-	Note string `required:"" placeholder:"TEXT" help:"Why; the next operator reads it."`
+	Note string `required:"" placeholder:"TEXT" help:"The reason; shown to other operators."`
 	switching
 }
 
 type resumeCommand struct {
-	Note string `placeholder:"TEXT" help:"Why; the next operator reads it."`
+	Note string `placeholder:"TEXT" help:"The reason; shown to other operators."`
 	switching
 }
 
@@ -38,7 +38,7 @@ func (c switching) set(ctx context.Context, a *cli, paused bool, note string) er
 		return err
 	}
 	if err := api.SetSwitch(ctx, client.Switch{Name: c.Name, Paused: paused, Note: note, Broker: c.Broker}); err != nil {
-		return asked(err)
+		return asUsageError(err)
 	}
 	if c.JSON {
 		return printJSON(a.out, map[string]any{"switch": c.Name, "paused": paused})
@@ -47,6 +47,6 @@ func (c switching) set(ctx context.Context, a *cli, paused bool, note string) er
 	if paused {
 		state = "paused"
 	}
-	_, err = fmt.Fprintf(a.out, "%s is %s; every process follows within seconds\n", c.Name, state)
+	_, err = fmt.Fprintf(a.out, "%s is %s; it takes effect in every process within 5 seconds\n", c.Name, state)
 	return err
 }

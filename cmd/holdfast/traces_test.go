@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A caller's trace goes on through the request to the broker call.
+// A caller's trace continues through the request to the broker call.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	var spans output

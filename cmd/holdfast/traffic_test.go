@@ -17,8 +17,8 @@ import (
 	"holdfast/client"
 )
 
-// traffic is what goes on while the database is in trouble: customers who repeat until
-// they have an answer, and a subscriber who comes back and resumes.
+// traffic is the load while the database fails: customers that repeat their requests until they
+// have an answer, and a subscriber that reconnects and resumes.
 type traffic struct {
 	*outage
 
@@ -32,7 +32,7 @@ type traffic struct {
 	buying, reading         sync.WaitGroup
 }
 
-// promise is a purchase that a customer was told of.
+// promise is a purchase that was acknowledged to a customer.
 type promise struct {
 	id     string
 	status int
@@ -41,8 +41,8 @@ type promise struct {
 // symbols are what the customers buy in turn.
 var symbols = []string{"AAPL", "ERR500-BOOKED", "AAPL", "REJECT", "AAPL", "DROP-LOST"}
 
-// startTraffic begins with the processes to buy at: customers of the first one, to which
-// the subscriber listens as well, and one of the second, where there is one.
+// startTraffic starts customers of the first process, which the subscriber also uses, and one
+// customer of the second process, if there is one.
 func startTraffic(t *testing.T, w *world, apis ...*serving) *traffic {
 	t.Helper()
 	must(t, w.settings, "account", "deposit", "--id", "acct-1", "--amount", "10000000.00")
@@ -69,10 +69,10 @@ func startTraffic(t *testing.T, w *world, apis ...*serving) *traffic {
 
 // buy repeats until the purchase is answered.
 func (f *traffic) buy(where int, key, symbol string) {
-	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * waitTimeout); time.Now().Before(deadline); {
 		a, err := f.nodes[min(where, len(f.nodes)-1)].call(http.MethodPost, "/v1/purchases", f.client, order("acct-1", symbol), "Idempotency-Key", key)
 		switch {
-		case err != nil: // the process is away
+		case err != nil: // the process is unavailable
 			<-time.After(50 * time.Millisecond)
 			continue
 		case isRetryable(a) && a.header.Get("Retry-After") != "":
@@ -93,7 +93,7 @@ func (f *traffic) buy(where int, key, symbol string) {
 	f.t.Errorf("%s: never answered", key)
 }
 
-// isRetryable reports whether a request was refused for now: nothing was recorded, or that
+// isRetryable reports whether a request was refused temporarily: nothing was recorded, or that
 // is unknown.
 func isRetryable(a answer) bool {
 	return a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "unavailable") ||
@@ -119,8 +119,8 @@ func (f *traffic) read(ctx context.Context) {
 	}
 }
 
-// prompt fails where events are not there within about a second of their change. The
-// middle one counts: a busy machine delays some.
+// prompt fails if events do not arrive within about a second of their change. The median
+// counts: a busy machine delays some.
 func (f *traffic) prompt() {
 	f.t.Helper()
 	f.mu.Lock()
@@ -133,15 +133,15 @@ func (f *traffic) prompt() {
 	}
 }
 
-// counts are the answers and events so far.
+// counts returns the number of answers and events so far.
 func (f *traffic) counts() (answers, refused, events int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.answered), f.refused, len(f.events)
 }
 
-// flows waits until so many more purchases are answered and events have arrived, and
-// returns how long that took.
+// flows waits until count more purchases are answered and events have arrived, and returns how
+// long that took.
 func (f *traffic) flows(n int) time.Duration {
 	f.t.Helper()
 	began := time.Now()
@@ -155,13 +155,13 @@ func (f *traffic) flows(n int) time.Duration {
 	return time.Since(began)
 }
 
-// end stops the customers, waits until everything is found out, and compares: with what
-// the customers were told, with the broker's books, with the log; and audits.
+// end stops the customers, waits until everything is reconciled, compares with the customers'
+// answers, the broker's orders and the log, and runs the audit.
 func (f *traffic) end(settings []string, database string) {
 	f.t.Helper()
 	f.stopBuying()
 	f.buying.Wait()
-	eventually(f.t, "all is found out", func() error {
+	eventually(f.t, "everything is reconciled", func() error {
 		var summary struct {
 			Counts map[string]int `json:"counts"`
 		}
@@ -182,29 +182,29 @@ func (f *traffic) end(settings []string, database string) {
 	f.t.Logf("%d purchases answered, %d refusals, %d events", answers, refused, events)
 }
 
-// checkPromises: what was answered is there, and as it was answered where that was final.
+// checkPromises: every acknowledged purchase exists, unchanged if its outcome was final.
 func (f *traffic) checkPromises(purchases []purchaseView) {
 	f.t.Helper()
 	status := map[string]string{}
 	for _, p := range purchases {
 		status[p.ID] = p.Status
 	}
-	told := map[int]string{http.StatusCreated: "COMPLETED", http.StatusOK: "COMPLETED", http.StatusUnprocessableEntity: "REJECTED"}
+	statusOf := map[int]string{http.StatusCreated: "COMPLETED", http.StatusOK: "COMPLETED", http.StatusUnprocessableEntity: "REJECTED"}
 	for _, a := range f.answered {
 		switch now := status[a.id]; {
 		case now == "":
 			f.t.Errorf("%s was answered with %d and is lost", a.id, a.status)
-		case told[a.status] != "" && told[a.status] != now:
+		case statusOf[a.status] != "" && statusOf[a.status] != now:
 			f.t.Errorf("%s was answered with %d and is %s", a.id, a.status, now)
 		}
 	}
 	if len(f.answered) != len(purchases) {
-		f.t.Errorf("%d purchases answered, %d are there", len(f.answered), len(purchases))
+		f.t.Errorf("%d purchases answered, %d exist", len(f.answered), len(purchases))
 	}
 }
 
-// checkEvents: the subscriber has exactly the log, in order and without a gap, and the
-// log has the whole story of every purchase.
+// checkEvents: the subscriber has exactly the log, in order and without a gap, and the log has
+// every version of every purchase.
 func (f *traffic) checkEvents(purchases []purchaseView, database string) {
 	f.t.Helper()
 	last := lastEvent(f.t, database)
@@ -233,7 +233,7 @@ func (f *traffic) checkEvents(purchases []purchaseView, database string) {
 	}
 }
 
-// lastEvent waits until nothing is left to be numbered.
+// lastEvent waits until every event has a number.
 func lastEvent(t *testing.T, database string) (last int) {
 	t.Helper()
 	eventually(t, "the outbox is empty", func() error {
@@ -247,10 +247,10 @@ func lastEvent(t *testing.T, database string) (last int) {
 	return last
 }
 
-// ask asks a database one question.
+// ask queries one value.
 func ask(t *testing.T, database, question string, into ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// trialSettings are none, but for a place that is the test's own.
+// trialSettings are no settings except the test's own directory.
 func trialSettings(t *testing.T) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	settings := append([]string{"HOLDFAST_DATA_DIR=" + dir}, quick...)
-	// Whatever a killed process leaves behind is gone before the folder is.
+	// Whatever a killed process leaves behind is removed before the directory.
 	t.Cleanup(func() { command(t, settings, "audit") })
 	return settings
 }
@@ -31,7 +31,7 @@ func TestNoSettings(t *testing.T) {
 		t.Errorf("bought: %d %s", a.status, a.body)
 	}
 
-	// A second one on the same data is refused, in one line; a command is not.
+	// A second process on the same data dir is refused with a one-line error; a command is not.
 	second := command(t, append(settings, "HOLDFAST_ADDR=127.0.0.1:0"), "serve")
 	if lines := strings.Count(second.err, "\n"); second.code != exitFailed || lines != 1 || !strings.Contains(second.err, "HOLDFAST_DATABASE_URL") {
 		t.Errorf("second: exit %d, %q", second.code, second.err)
@@ -39,11 +39,11 @@ func TestNoSettings(t *testing.T) {
 	auditHolds(t, settings)
 
 	first.kill()
-	// The database of a dead process is not lost, nor are its keys.
+	// The database of a process that died is not lost, nor are its keys.
 	auditHolds(t, settings)
 	again := launch(t, settings)
 	if again.printed("client key: ") != client || again.printed("operator key: ") != operator {
-		t.Error("the keys are others")
+		t.Error("the keys differ")
 	}
 	if got := again.awaitStatus(client, p.ID, "COMPLETED"); got.Version != p.Version {
 		t.Errorf("purchase = %+v", got)
@@ -56,7 +56,7 @@ func TestNoSettings(t *testing.T) {
 	auditHolds(t, settings)
 }
 
-// A demo key that was revoked is dead; the next start brings a new one.
+// A revoked demo key stops working; the next start creates a new one.
 func TestRevokedTrialKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	settings := trialSettings(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// After a change of the broker's name, what was placed with the former broker is neither
-// looked up nor sent at the new one, and operators are told.
+// After a change of the broker's name, purchases of the former broker are neither looked up nor
+// sent at the new one, and operators are alerted.
 func TestPurchasesOfAFormerBroker(t *testing.T) {
 	t.Parallel()
 	w := setup(t, "HOLDFAST_RETRY_MAX_AGE=3s", "HOLDFAST_BROKER_NAME=former")

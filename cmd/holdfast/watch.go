@@ -11,15 +11,15 @@ import (
 )
 
 type watchCommand struct {
-	Account  string `placeholder:"ID" help:"Only this account's."`
-	Purchase string `placeholder:"ID" help:"Only this purchase's."`
-	After    string `placeholder:"EVENT-ID" help:"From this event on; 0 for all that are kept. From now by default."`
+	Account  string `placeholder:"ID" help:"Only events of this account."`
+	Purchase string `placeholder:"ID" help:"Only events of this purchase."`
+	After    string `placeholder:"EVENT-ID" help:"Resume after this event id; 0: from the oldest retained event. Default: from now."`
 	connection
 }
 
-// Help says how it ends.
+// Help describes how it ends and resumes.
 func (*watchCommand) Help() string {
-	return "Goes on until it is interrupted; comes back by itself and resumes where it was. With --json: one event a line."
+	return "Runs until interrupted. Reconnects automatically and resumes without loss. With --json: one event per line."
 }
 
 func (c *watchCommand) Run(ctx context.Context, a *cli) error {
@@ -27,8 +27,8 @@ func (c *watchCommand) Run(ctx context.Context, a *cli) error {
 	if err != nil {
 		return err
 	}
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	first := true
 	for e, err := range api.Events(ctx, client.EventsParams{
 		AccountID: c.Account, PurchaseID: c.Purchase, After: c.After,
@@ -36,29 +36,29 @@ func (c *watchCommand) Run(ctx context.Context, a *cli) error {
 			say(a.errOut, "events may be missing (%s): see holdfast list\n", plain(reason))
 		},
 		OnReconnect: func(err error, wait time.Duration) {
-			// A server that was never there is most likely a wrong address.
-			if first && nobodyThere(err) {
-				giveUp(err)
+			// If the first connection fails, the address is most likely wrong.
+			if first && isUnreachable(err) {
+				cancel(err)
 				return
 			}
 			first = false
-			say(a.errOut, "%s; again in %s\n", plain(err.Error()), wait.Round(time.Millisecond))
+			say(a.errOut, "%s; reconnecting in %s\n", plain(err.Error()), wait.Round(time.Millisecond))
 		},
 	}) {
 		if err != nil {
-			return asked(err)
+			return asUsageError(err)
 		}
 		if err := c.print(a, e); err != nil {
 			return err
 		}
 	}
-	if cause := context.Cause(ctx); nobodyThere(cause) {
+	if cause := context.Cause(ctx); isUnreachable(cause) {
 		return cause
 	}
 	return nil
 }
 
-func nobodyThere(err error) bool {
+func isUnreachable(err error) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"
 }
@@ -68,6 +68,6 @@ func (c *watchCommand) print(a *cli, e client.Event) error {
 		return printJSON(a.out, e)
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %-6s %s  %s  %s -> %s%s\n", e.OccurredAt.Local().Format("15:04:05.000"), e.ID,
-		plain(e.AccountID), e.PurchaseID, e.PreviousStatus, e.Status, plain(because(e.Reason)))
+		plain(e.AccountID), e.PurchaseID, e.PreviousStatus, e.Status, plain(inParentheses(e.Reason)))
 	return err
 }

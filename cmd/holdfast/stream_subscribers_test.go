@@ -17,7 +17,7 @@ import (
 	"holdfast/client"
 )
 
-// received is an event as the log has it, and as a subscriber had it.
+// received is an event as stored in the log and as a subscriber received it.
 type received struct {
 	id       string
 	purchase uuid.UUID
@@ -30,13 +30,13 @@ func (e received) String() string {
 	return fmt.Sprintf("%s (%s, version %d of %s of %s)", e.id, e.status, e.version, e.purchase, e.account)
 }
 
-// crowd are fifty subscribers, each with its own filter.
-type crowd struct {
+// subscriberSet is fifty subscribers, each with its own filter.
+type subscriberSet struct {
 	t   *testing.T
 	all []*subscriber
 }
 
-// subscriber follows the events that share chooses, from the first.
+// subscriber follows the events that match share, from the first.
 type subscriber struct {
 	params client.EventsParams
 	share  func(received) bool
@@ -49,10 +49,10 @@ type subscriber struct {
 
 const soakSubscribers = 50
 
-// subscribe opens the streams: of everything, of one account by an operator's key and by
-// its own key, asked for or not, and of one purchase.
-func (s *soak) subscribe() *crowd {
-	c := &crowd{t: s.t}
+// subscribe opens the streams: of everything, of one account with an operator's key and with
+// its own key, with and without a filter, and of one purchase.
+func (s *soak) subscribe() *subscriberSet {
+	c := &subscriberSet{t: s.t}
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	s.t.Cleanup(func() { cancel(); following.Wait() })
@@ -106,8 +106,8 @@ func (s *subscriber) has() []received {
 	return s.seen
 }
 
-// flows waits until one who sees everything has had so many events more.
-func (c *crowd) flows(more int) {
+// flows waits until a subscriber to everything has received count more events.
+func (c *subscriberSet) flows(more int) {
 	c.t.Helper()
 	before := len(c.all[0].has())
 	eventually(c.t, "events flow", func() error {
@@ -118,7 +118,7 @@ func (c *crowd) flows(more int) {
 	})
 }
 
-// log is the whole table, in order.
+// log returns the complete table, in order.
 func (s *soak) log() (all []received) {
 	s.t.Helper()
 	s.query(func(conn *pgx.Conn) error {
@@ -134,8 +134,8 @@ func (s *soak) log() (all []received) {
 	return all
 }
 
-// check holds every subscriber against the log, and the log against itself.
-func (c *crowd) check(log []received) int {
+// check compares every subscriber with the log, and checks the log itself.
+func (c *subscriberSet) check(log []received) int {
 	c.t.Helper()
 	versions := map[uuid.UUID]int{}
 	for i, e := range log {
@@ -150,13 +150,13 @@ func (c *crowd) check(log []received) int {
 	for i, s := range c.all {
 		eventually(c.t, fmt.Sprintf("subscriber %d %+v", i, s.params.AccountID+s.params.PurchaseID), func() error { return s.matches(log) })
 		if s.broken.Load() == 0 {
-			c.t.Errorf("subscriber %d was never cut off: the test shows nothing", i)
+			c.t.Errorf("subscriber %d was never disconnected: the test proves nothing", i)
 		}
 	}
 	return len(log)
 }
 
-// matches tells where what a subscriber has had differs from its share of the log.
+// matches returns an error where a subscriber's events differ from its share of the log.
 func (s *subscriber) matches(log []received) error {
 	i, seen := 0, s.has()
 	for _, e := range log {
@@ -180,17 +180,17 @@ func (s *subscriber) matches(log []received) error {
 	return nil
 }
 
-// connections is how many all subscribers needed.
-func (c *crowd) connections() (n int64) {
+// connections is how many connections all subscribers needed.
+func (c *subscriberSet) connections() (n int64) {
 	for _, s := range c.all {
 		n += 1 + s.broken.Load()
 	}
 	return n
 }
 
-// lag is a percentile of the time from a change to its arrival at one subscriber, through
-// all calamities.
-func (c *crowd) lag(percent int) time.Duration {
+// lag is a percentile of the time from a change to its arrival at one subscriber, including all
+// outages.
+func (c *subscriberSet) lag(percent int) time.Duration {
 	s := c.all[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
